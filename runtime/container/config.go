@@ -1,0 +1,152 @@
+package container
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/opencontainers/cgroups"
+	_ "github.com/opencontainers/cgroups/devices" // lets cgroups manage devices
+	"github.com/opencontainers/runc/libcontainer"
+	"github.com/opencontainers/runc/libcontainer/configs"
+	"golang.org/x/sys/unix"
+
+	"cloche.dev/cloche/runtime/rootfs"
+	"cloche.dev/cloche/runtime/sandbox"
+)
+
+// agent is the user that code runs as, inside.
+const agent = 1000
+
+// Descriptors of a process in a sandbox.
+const (
+	softFiles = 1024
+	hardFiles = 65536
+)
+
+// masked are what of /proc tells of the host or changes it; Docker hides the
+// same, and here what names the host's boot and devices is added.
+var masked = []string{
+	"/proc/acpi", "/proc/asound", "/proc/buddyinfo", "/proc/cgroups", "/proc/cmdline", "/proc/config.gz", "/proc/consoles",
+	"/proc/devices", "/proc/diskstats", "/proc/dma", "/proc/execdomains", "/proc/fb", "/proc/interrupts", "/proc/iomem",
+	"/proc/ioports", "/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/kpagecgroup",
+	"/proc/kpagecount", "/proc/kpageflags", "/proc/latency_stats", "/proc/locks", "/proc/mdstat", "/proc/misc",
+	"/proc/modules", "/proc/mtrr", "/proc/partitions", "/proc/sched_debug", "/proc/schedstat", "/proc/scsi",
+	"/proc/slabinfo", "/proc/softirqs", "/proc/sys/kernel/random/boot_id", "/proc/timer_list", "/proc/timer_stats",
+	"/proc/vmallocinfo", "/proc/zoneinfo", "/proc/pressure",
+}
+
+var readOnly = []string{"/proc/bus", "/proc/driver", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger", "/proc/tty"}
+
+// config is what libcontainer is told of a sandbox.
+func (r *Runner) config(id, root, group string, spec sandbox.Spec) *configs.Config {
+	c := &configs.Config{
+		Rootfs:     root,
+		Readonlyfs: true,
+		Hostname:   "sandbox",
+		Namespaces: configs.Namespaces{
+			{Type: configs.NEWUSER}, {Type: configs.NEWPID}, {Type: configs.NEWNS},
+			{Type: configs.NEWNET}, {Type: configs.NEWIPC}, {Type: configs.NEWUTS}, {Type: configs.NEWCGROUP},
+		},
+		Mounts: []*configs.Mount{
+			{Source: "proc", Destination: "/proc", Device: "proc", Flags: unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC},
+			// The root filesystem's own /dev, so that libcontainer makes none.
+			{Source: root + "/dev", Destination: "/dev", Device: "bind", Flags: unix.MS_BIND | unix.MS_REC},
+		},
+		MaskPaths:       masked,
+		ReadonlyPaths:   readOnly,
+		NoNewPrivileges: true,
+		NoNewKeyring:    true, // keyctl is filtered
+		Networks:        []*configs.Network{{Type: "loopback"}},
+		Capabilities:    r.capabilities(),
+		Cgroups:         r.cgroups(id, group, spec.Limits),
+		RootlessCgroups: group == "",
+		OomScoreAdj:     new(0),
+	}
+	c.UIDMappings, c.GIDMappings = r.ids.inside(), r.ids.inside()
+	return c
+}
+
+// capabilities are those of the step, which with a single id makes one more
+// user namespace: to map an id of ours there it needs CAP_SETFCAP
+// (user_namespaces(7)). It gives up all before Python starts.
+func (r *Runner) capabilities() *configs.Capabilities {
+	if r.ids.Single {
+		return &configs.Capabilities{
+			Bounding:  []string{"CAP_SETFCAP"},
+			Effective: []string{"CAP_SETFCAP"},
+			Permitted: []string{"CAP_SETFCAP"},
+		}
+	}
+	return &configs.Capabilities{}
+}
+
+// cgroups turns limits into those of a control group. Without a group there is
+// nothing to set; libcontainer then tries one of its own, named id, and does
+// without when it may not.
+func (r *Runner) cgroups(id, path string, l sandbox.Limits) *cgroups.Cgroup {
+	if path == "" {
+		return &cgroups.Cgroup{Name: id, Rootless: true, Resources: &cgroups.Resources{}}
+	}
+	cg := &cgroups.Cgroup{Path: path, Resources: &cgroups.Resources{}}
+	const period = 100_000 // microseconds, the kernel's own default
+	res := cg.Resources
+	if r.limits.Memory {
+		res.Memory = l.MemoryBytes
+		if r.swapLimit {
+			res.MemorySwap = l.MemoryBytes // memory and swap together: no swap
+		}
+	}
+	if r.limits.CPU {
+		res.CpuPeriod = period
+		res.CpuQuota = int64(math.Ceil(l.CPUs * period))
+	}
+	if r.limits.PIDs {
+		res.PidsLimit = &l.PIDs
+	}
+	return cg
+}
+
+// rlimits hold with and without cgroups (setrlimit(2)); they are libcontainer's
+// Process.Rlimits, which go before those of the configuration.
+func (r *Runner) rlimits(l sandbox.Limits) []configs.Rlimit {
+	all := []configs.Rlimit{
+		same(unix.RLIMIT_CORE, 0),
+		{Type: unix.RLIMIT_NOFILE, Soft: softFiles, Hard: min(hardFiles, r.maxFiles)},
+		same(unix.RLIMIT_NPROC, uint64(max(l.PIDs, 1))),
+		same(unix.RLIMIT_MEMLOCK, 64<<10),
+		same(unix.RLIMIT_MSGQUEUE, 0),
+		same(unix.RLIMIT_SIGPENDING, 4096),
+		same(unix.RLIMIT_FSIZE, uint64(max(l.WorkBytes, l.TmpBytes, 1<<20))),
+	}
+	if !r.limits.Memory {
+		// One process's data. Each thread of OpenBLAS takes about 70 MiB of it
+		// before it computes anything.
+		const blas = 70 << 20
+		all = append(all, same(unix.RLIMIT_DATA, uint64(l.MemoryBytes)+blas*uint64(math.Ceil(l.CPUs))))
+	}
+	return all
+}
+
+func same(kind int, n uint64) configs.Rlimit { return configs.Rlimit{Type: kind, Soft: n, Hard: n} }
+
+// process is the first process: the step, which becomes Python.
+func (r *Runner) process(l sandbox.Limits) *libcontainer.Process {
+	user := agent
+	mode := "plain"
+	if r.ids.Single {
+		user, mode = 0, "single"
+	}
+	threads := strconv.Itoa(int(math.Ceil(l.CPUs)))
+	return &libcontainer.Process{
+		Args: []string{stepPath, "step", mode, filterPath, rootfs.Python, parentPath},
+		Env: []string{
+			"PATH=/work/workspace/.venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/games",
+			"HOME=/tmp/home", "USER=agent", "LOGNAME=agent", "SHELL=/bin/bash", "LANG=C.UTF-8", "TERM=dumb", "TMPDIR=/tmp",
+			"WORKSPACE_DIR=/work/workspace", "MPLBACKEND=agg", "MPLCONFIGDIR=/tmp/home/.config/matplotlib",
+			"OPENBLAS_NUM_THREADS=" + threads, "OMP_NUM_THREADS=" + threads,
+			"PYTHONDONTWRITEBYTECODE=1",
+		},
+		UID: user, GID: user, Cwd: "/", Init: true,
+		Rlimits: r.rlimits(l),
+	}
+}

@@ -1,0 +1,187 @@
+// Package pool keeps warm sandboxes: started, with nothing run in them yet, for
+// whoever needs one next. What is handed out is never taken back.
+package pool
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"cloche.dev/cloche/runtime/pydriver"
+	"cloche.dev/cloche/runtime/sandbox"
+)
+
+// retry is how long a pool waits after a sandbox could not be started.
+const retry = 5 * time.Second
+
+// A Kind says what a sandbox is made of. Sandboxes of one kind are alike.
+type Kind struct {
+	// Digest tells kinds apart.
+	Digest  string
+	Spec    sandbox.Spec
+	Preload []string
+}
+
+// A Pool keeps up to a number of warm sandboxes of the kind that was asked for
+// last. Its methods may be called from several goroutines.
+type Pool struct {
+	runner sandbox.Runner
+	log    *slog.Logger
+	ctx    context.Context //nolint:containedctx // the pool's own life, which ends with Close
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu      sync.Mutex
+	kind    Kind                // mu; what is kept warm
+	want    int                 // mu; how many
+	warm    []*pydriver.Process // mu; all of kind
+	filling bool                // mu
+	closed  bool                // mu
+}
+
+// New returns an empty pool, which lives until Close or the end of ctx.
+func New(ctx context.Context, runner sandbox.Runner, log *slog.Logger) *Pool {
+	ctx, cancel := context.WithCancel(ctx)
+	return &Pool{runner: runner, log: log, ctx: ctx, cancel: cancel}
+}
+
+// Keep says what is to be kept warm from now on. Warm sandboxes of another kind
+// are destroyed, and never handed out again.
+func (p *Pool) Keep(kind Kind, want int) {
+	p.mu.Lock()
+	stale := p.warm
+	if p.kind.Digest == kind.Digest {
+		stale = nil
+		if len(p.warm) > want {
+			stale = slices.Clone(p.warm[want:])
+			p.warm = p.warm[:want]
+		}
+	} else {
+		p.warm = nil
+	}
+	p.kind, p.want = kind, want
+	p.fill()
+	p.mu.Unlock()
+	for _, s := range stale {
+		p.destroy(s)
+	}
+}
+
+// Take returns a sandbox of kind: a warm one if there is one, else a new one.
+// It is the caller's to destroy.
+func (p *Pool) Take(ctx context.Context, kind Kind) (*pydriver.Process, error) {
+	if s := p.take(kind); s != nil {
+		return s, nil
+	}
+	return pydriver.Start(ctx, p.runner, kind.Spec, kind.Preload)
+}
+
+// take returns a living warm sandbox, or nil.
+func (p *Pool) take(kind Kind) *pydriver.Process {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer p.fill()
+	for kind.Digest == p.kind.Digest && len(p.warm) > 0 {
+		s := p.warm[0]
+		p.warm = p.warm[1:]
+		select {
+		case <-s.Gone():
+			p.work.Go(func() { p.destroy(s) })
+		default:
+			return s
+		}
+	}
+	return nil
+}
+
+// Warm returns how many sandboxes are warm, and one of them, for what it knows
+// of its modules; it stays the pool's.
+func (p *Pool) Warm() (int, *pydriver.Process) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.warm) == 0 {
+		return 0, nil
+	}
+	return len(p.warm), p.warm[0]
+}
+
+// Close destroys what is warm and waits for that.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.closed = true
+	warm := p.warm
+	p.warm = nil
+	p.mu.Unlock()
+	p.cancel()
+	for _, s := range warm {
+		p.destroy(s)
+	}
+	p.work.Wait()
+}
+
+// fill starts the filler, unless it runs or nothing is missing.
+// Preconditions: p.mu is held.
+func (p *Pool) fill() {
+	if p.filling || p.closed || len(p.warm) >= p.want {
+		return
+	}
+	p.filling = true
+	p.work.Go(p.filler)
+}
+
+// filler starts sandboxes, one after the other, until there are enough.
+func (p *Pool) filler() {
+	for {
+		p.mu.Lock()
+		if p.closed || len(p.warm) >= p.want {
+			p.filling = false
+			p.mu.Unlock()
+			return
+		}
+		kind := p.kind
+		p.mu.Unlock()
+		s, err := pydriver.Start(p.ctx, p.runner, kind.Spec, kind.Preload)
+		if err != nil {
+			if p.ctx.Err() == nil {
+				p.log.Warn("start a warm sandbox", slog.Any("error", err))
+			}
+			p.pause()
+			continue
+		}
+		if !p.add(kind, s) {
+			p.destroy(s)
+		}
+	}
+}
+
+// add keeps s, if it is still wanted.
+func (p *Pool) add(kind Kind, s *pydriver.Process) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || kind.Digest != p.kind.Digest || len(p.warm) >= p.want {
+		return false
+	}
+	p.warm = append(p.warm, s)
+	return true
+}
+
+func (p *Pool) pause() {
+	t := time.NewTimer(retry)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-p.ctx.Done():
+	}
+}
+
+func (p *Pool) destroy(s *pydriver.Process) {
+	const limit = 10 * time.Second
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), limit)
+	defer cancel()
+	if err := s.Destroy(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		p.log.Warn("destroy a warm sandbox", slog.Any("error", err))
+	}
+}

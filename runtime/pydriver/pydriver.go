@@ -1,0 +1,308 @@
+// Package pydriver is the Python side of a sandbox and the way to speak with
+// it: a parent process, embedded here as source, that forks a fresh child for
+// each call. The parent is ours; what its children write is not.
+package pydriver
+
+import (
+	"context"
+	_ "embed" // the parent's source
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"cloche.dev/cloche/policy/fault"
+	"cloche.dev/cloche/runtime/sandbox"
+)
+
+// Source is the parent's program, which a sandbox's first process runs.
+//
+//go:embed parent.py
+var Source string
+
+// Bounds of waiting for a parent, which does nothing long itself.
+const (
+	readyTimeout = 20 * time.Second
+	// endTimeout is for a call to be over once its child was told to stop: half
+	// a second of grace, then the end of up to a thousand processes.
+	endTimeout = 10 * time.Second
+	maxMessage = 64 << 10
+)
+
+// ErrLost is the cause of the end of a call whose sandbox ended under it.
+var ErrLost = errors.New("the sandbox ended")
+
+// A Process is a sandbox with its Python parent, ready for calls. Run is for
+// one goroutine at a time, the other methods for several.
+type Process struct {
+	container sandbox.Container
+	conn      *net.UnixConn
+	spec      sandbox.Spec
+	ready     chan string // the parent's version
+	done      chan int    // wait statuses
+	gone      chan struct{}
+
+	mu      sync.Mutex
+	version string            // mu
+	loaded  []string          // mu; modules that children have at once
+	skipped map[string]string // mu; modules that could not be imported, and why
+	kills   uint64            // mu; OOM kills seen so far
+}
+
+// Start makes a sandbox of runner and waits until its parent is ready; then the
+// parent goes on to import preload while it is idle. After an error nothing is
+// left behind.
+func Start(ctx context.Context, runner sandbox.Runner, spec sandbox.Spec, preload []string) (*Process, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout,
+		fault.New(fault.Unavailable, "the sandbox did not start within %v; cloche doctor says what may be wrong", readyTimeout))
+	defer cancel()
+	conn, theirs, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	container, err := runner.Start(ctx, spec, theirs)
+	_ = theirs.Close()
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	p := &Process{
+		container: container, conn: conn, spec: spec,
+		ready: make(chan string, 1), done: make(chan int, 1), gone: make(chan struct{}), skipped: map[string]string{},
+	}
+	go p.read()
+	select {
+	case v := <-p.ready:
+		p.mu.Lock()
+		p.version = v
+		p.mu.Unlock()
+	case <-p.gone:
+		err = fault.New(fault.Unavailable, "Python ended at its start in the sandbox; cloche doctor says what may be wrong")
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err == nil && len(preload) > 0 {
+		err = p.send("preload "+strings.Join(preload, " "), nil)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Destroy(context.WithoutCancel(ctx)))
+	}
+	return p, nil
+}
+
+// socketPair returns both ends of a SOCK_SEQPACKET pair.
+func socketPair() (*net.UnixConn, *os.File, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make socket pair: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "parent"), os.NewFile(uintptr(pair[1]), "server")
+	defer ours.Close()
+	c, err := net.FileConn(ours)
+	if err != nil {
+		return nil, nil, errors.Join(err, theirs.Close())
+	}
+	return c.(*net.UnixConn), theirs, nil
+}
+
+// Spec returns what the sandbox was asked to be.
+func (p *Process) Spec() sandbox.Spec { return p.spec }
+
+// Gone is closed when the sandbox has ended.
+func (p *Process) Gone() <-chan struct{} { return p.gone }
+
+// Modules returns the version of Python, the modules that are imported already
+// and those that could not be, with the reason.
+func (p *Process) Modules() (version string, loaded []string, skipped map[string]string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	skipped = map[string]string{}
+	for k, v := range p.skipped {
+		skipped[k] = v
+	}
+	return p.version, append([]string(nil), p.loaded...), skipped
+}
+
+// Refresh makes the sandbox as it was before any call. It is for between calls.
+func (p *Process) Refresh(ctx context.Context) error { return p.container.Refresh(ctx) }
+
+// Destroy ends the sandbox and what runs in it.
+func (p *Process) Destroy(ctx context.Context) error {
+	err := p.container.Destroy(ctx)
+	_ = p.conn.CloseRead()
+	_ = p.conn.CloseWrite()
+	<-p.gone
+	return errors.Join(err, p.conn.Close())
+}
+
+// read takes the parent's messages until it is gone.
+func (p *Process) read() {
+	defer close(p.gone)
+	buf := make([]byte, maxMessage)
+	for {
+		n, err := p.conn.Read(buf)
+		if err != nil || n == 0 {
+			return
+		}
+		word, rest, _ := strings.Cut(string(buf[:n]), " ")
+		switch word {
+		case "ready":
+			p.ready <- rest
+		case "done":
+			status, err := strconv.Atoi(rest)
+			if err != nil {
+				return
+			}
+			p.done <- status
+		case "loaded", "skipped":
+			name, detail, _ := strings.Cut(rest, " ")
+			p.mu.Lock()
+			if word == "loaded" {
+				p.loaded = append(p.loaded, name)
+			} else {
+				p.skipped[name] = detail
+			}
+			p.mu.Unlock()
+		}
+	}
+}
+
+// send sends a message with descriptors.
+func (p *Process) send(text string, fds []int) error {
+	var rights []byte
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
+	}
+	_, _, err := p.conn.WriteMsgUnix([]byte(text), rights, nil)
+	return err
+}
+
+// Run runs code in a fresh process and copies what it writes to stdout and
+// stderr, each written by one goroutine that has ended when Run returns. When
+// ctx ends the code is told to stop and half a second later killed. When Run
+// returns nothing of the call runs any more. An error says that the code was
+// not run. An Exit whose Lost is not empty says that the sandbox is no more.
+func (p *Process) Run(ctx context.Context, code string, stdout, stderr io.Writer) (sandbox.Exit, error) {
+	if err := ctx.Err(); err != nil {
+		return sandbox.Exit{}, context.Cause(ctx)
+	}
+	text, err := memoryFile(code)
+	if err != nil {
+		return sandbox.Exit{}, fmt.Errorf("pass code: %w", err)
+	}
+	defer text.Close()
+	var copies sync.WaitGroup
+	outputs := [2]*output{}
+	for i, w := range []io.Writer{stdout, stderr} {
+		if outputs[i], err = newOutput(&copies, w); err != nil {
+			if i > 0 {
+				outputs[0].handedOver()
+			}
+			return sandbox.Exit{}, err
+		}
+	}
+	start := time.Now()
+	err = p.send("run", []int{int(text.Fd()), int(outputs[0].write.Fd()), int(outputs[1].write.Fd())})
+	for _, o := range outputs {
+		o.handedOver()
+	}
+	if err != nil {
+		copies.Wait()
+		return sandbox.Exit{}, fault.Wrap(fault.Gone, err, "the sandbox ended before the call; call again")
+	}
+	exit := p.wait(ctx)
+	exit.Duration = time.Since(start)
+	for _, o := range outputs {
+		o.endBy(time.Now().Add(endTimeout)) // no writer is left; this is for what ought not to be
+	}
+	copies.Wait()
+	return exit, nil
+}
+
+// wait waits for the end of the running call.
+func (p *Process) wait(ctx context.Context) sandbox.Exit {
+	select {
+	case status := <-p.done:
+		return p.exit(ctx, status)
+	case <-p.gone:
+		return p.lost(ctx, "its first process ended")
+	case <-ctx.Done():
+	}
+	limit := time.NewTimer(endTimeout)
+	defer limit.Stop()
+	word := "stop"
+	if errors.Is(context.Cause(ctx), ErrLost) {
+		word = "kill"
+	}
+	if err := p.send(word, nil); err != nil {
+		return p.lost(ctx, "its first process ended")
+	}
+	select {
+	case status := <-p.done:
+		exit := p.exit(ctx, status)
+		return ended(ctx, exit)
+	case <-p.gone:
+		return ended(ctx, p.lost(ctx, "its first process ended"))
+	case <-limit.C:
+		return ended(ctx, p.lost(ctx, "what ran in it could not be ended"))
+	}
+}
+
+// ended says why the call was told to stop, instead of how its process took it.
+func ended(ctx context.Context, e sandbox.Exit) sandbox.Exit {
+	e.Code, e.Signal, e.OutOfMemory = 0, 0, false
+	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) || fault.KindOf(context.Cause(ctx)) == fault.Timeout {
+		e.TimedOut = true
+	} else {
+		e.Stopped = true
+	}
+	return e
+}
+
+// lost ends a sandbox that is of no use any more.
+func (p *Process) lost(ctx context.Context, why string) sandbox.Exit {
+	e := sandbox.Exit{Lost: why}
+	p.memory(ctx, &e)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	// Its error changes nothing for this call; what is left ends with the shim.
+	_ = p.container.Destroy(ctx)
+	return e
+}
+
+// exit reads a wait status (wait(2)).
+func (p *Process) exit(ctx context.Context, status int) sandbox.Exit {
+	w := unix.WaitStatus(status)
+	if !w.Signaled() {
+		return sandbox.Exit{Code: w.ExitStatus()}
+	}
+	e := sandbox.Exit{Signal: int(w.Signal())}
+	if w.Signal() == unix.SIGKILL {
+		p.memory(ctx, &e)
+	}
+	return e
+}
+
+// memory finds out whether the kernel ended a process for want of memory since
+// it was last asked.
+func (p *Process) memory(ctx context.Context, e *sandbox.Exit) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	u, err := p.container.Usage(ctx)
+	if err != nil || !u.Limited {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if u.OOMKills > p.kills {
+		e.Signal, e.OutOfMemory = 0, true
+		e.MemoryLimit, e.MemoryPeak = p.spec.Limits.MemoryBytes, int64(u.PeakBytes)
+	}
+	p.kills = u.OOMKills
+}

@@ -1,0 +1,74 @@
+package seccomp
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// allowed probes are what programs live on, and the kernel's own answers to
+// calls that would do harm here.
+var allowed = []probe{
+	{call: "getpid"},
+	{call: "gettid"},
+	{call: "getuid"},
+	{call: "uname", args: []any{make([]byte, 390)}},
+	{call: "sysinfo", args: []any{make([]byte, 112)}},
+	{call: "getrandom", args: []any{make([]byte, 16), 16, 0}},
+	{call: "clock_gettime", args: []any{unix.CLOCK_MONOTONIC, make([]byte, 16)}},
+	{call: "futex", args: []any{make([]byte, 8), 1, 1}}, // FUTEX_WAKE
+	{call: "membarrier"},
+	{call: "madvise"},
+	{call: "mremap", args: []any{1}, want: unix.EINVAL},
+
+	{call: "openat", args: []any{cwd, ".", unix.O_DIRECTORY}},
+	{call: "openat2", args: []any{cwd, ".", binary.NativeEndian.AppendUint64(make([]byte, 0, 24), unix.O_PATH)[:24], 24}},
+	{call: "statx", args: []any{cwd, ".", 0, unix.STATX_BASIC_STATS, make([]byte, 256)}},
+	{call: "faccessat2", args: []any{cwd, ".", 0, 0}},
+	{call: "close", args: []any{-1}, want: unix.EBADF},
+	{call: "fchown", args: []any{-1, 0, 0}, want: unix.EBADF},
+	{call: "fchmod", args: []any{-1, 0}, want: unix.EBADF},
+	{call: "fgetxattr", args: []any{-1, "user.a", 0, 0}, want: unix.EBADF},
+	{call: "copy_file_range", args: []any{-1, 0, -1, 0, 1, 0}, want: unix.EBADF},
+	{call: "ioctl", args: []any{-1}, want: unix.EBADF},
+	{call: "fsync", args: []any{-1}, want: unix.EBADF},
+	{call: "execve", args: []any{"nothing", 0, 0}, want: unix.ENOENT},
+
+	{call: "pipe2", args: []any{make([]byte, 8), 0}},
+	{call: "memfd_create", args: []any{"memory", unix.MFD_CLOEXEC}},
+	{call: "epoll_create1"},
+	{call: "eventfd2"},
+	{call: "timerfd_create", args: []any{unix.CLOCK_MONOTONIC, 0}},
+	{call: "inotify_init1"},
+	{call: "pidfd_open", args: []any{pid1, -1}, want: unix.EINVAL},
+	{call: "kill", args: []any{0, 0}},
+
+	{call: "socket", name: "socket UNIX", args: []any{unix.AF_UNIX, unix.SOCK_STREAM, 0}},
+	{call: "socket", name: "socket INET", args: []any{unix.AF_INET, unix.SOCK_STREAM, 0}},
+	{call: "socket", name: "socket INET of datagrams", args: []any{unix.AF_INET, unix.SOCK_DGRAM, 0}},
+	{call: "socket", name: "netlink of routes", args: []any{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}},
+	{call: "socketpair", args: []any{unix.AF_UNIX, unix.SOCK_STREAM, 0, make([]byte, 8)}},
+
+	{call: "personality", name: "personality of Linux", args: []any{0}},
+	{call: "personality", name: "personality asked for", args: []any{uint64(0xffffffff)}},
+	{call: "prlimit64", name: "prlimit64 of oneself", args: []any{0, unix.RLIMIT_NOFILE, 0, make([]byte, 16)}},
+	{call: "sched_getaffinity", args: []any{0, 128, make([]byte, 128)}},
+	{call: "sched_getaffinity", name: "sched_getaffinity of PID 1", args: []any{pid1, 128, make([]byte, 128)}},
+	{call: "sched_setaffinity", name: "sched_setaffinity of oneself", args: []any{0, 128, slices.Repeat([]byte{255}, 128)}},
+	{call: "sched_setscheduler", name: "sched_setscheduler of oneself", args: []any{0, 0, make([]byte, 4)}},
+	{call: "sched_setparam", name: "sched_setparam of oneself", args: []any{0, make([]byte, 4)}},
+	{call: "sched_setattr", name: "sched_setattr of oneself", args: []any{0, 0, 0}, want: unix.EINVAL},
+	{call: "setpriority", name: "setpriority of oneself", args: []any{unix.PRIO_PROCESS, 0, 19}},
+	{call: "ioprio_set", name: "ioprio_set of oneself", args: []any{ioprioProcess, 0, 0}},
+	{call: "setrlimit", args: []any{unix.RLIMIT_NOFILE, 0}, want: unix.EFAULT},
+
+	{call: "mknod", name: "mknod of a FIFO", args: []any{"fifo", unix.S_IFIFO | 0o600, 0}},
+	{call: "mknodat", name: "mknodat of a FIFO", args: []any{cwd, "fifo2", unix.S_IFIFO | 0o600, 0}},
+	{call: "mknodat", name: "mknodat of a file", args: []any{cwd, "file", unix.S_IFREG | 0o600, 0}},
+	{call: "renameat2", name: "renameat2 onto nothing", args: []any{cwd, "file", cwd, "file2", unix.RENAME_NOREPLACE}},
+
+	{call: "fork"},
+	{call: "clone", name: "clone as fork does", args: []any{int(unix.SIGCHLD)}},
+	{call: "clone", name: "clone as fork does, numbered below 2^32", args: []any{unix.CLONE_CHILD_CLEARTID | int(unix.SIGCHLD)}},
+}

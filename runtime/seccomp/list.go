@@ -1,0 +1,153 @@
+package seccomp
+
+import "golang.org/x/sys/unix"
+
+// A group is the calls of one purpose. They are allowed with any arguments.
+type group struct {
+	purpose string
+	only    string // the one GOARCH that has them; all have if empty
+	calls   string // names, with spaces between
+}
+
+// groups are the calls that a sandbox may make. They tell what is allowed; what
+// was left out of Docker's list on purpose is named at the end of this file.
+var groups = []group{
+	{purpose: "memory", calls: `
+		brk mmap munmap mremap mprotect madvise mincore msync mseal membarrier
+		mlock mlock2 munlock munlockall pkey_alloc pkey_free pkey_mprotect map_shadow_stack`},
+	{purpose: "reading and writing", calls: `
+		read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek
+		sendfile splice tee copy_file_range readahead fadvise64 fallocate truncate ftruncate
+		sync syncfs fsync fdatasync sync_file_range cachestat`},
+	{purpose: "descriptors", calls: `
+		openat openat2 close close_range dup dup3 fcntl flock ioctl pipe2 memfd_create`},
+	{purpose: "names and directories", calls: `
+		getcwd chdir fchdir getdents64 mkdirat unlinkat renameat linkat symlinkat readlinkat umask`},
+	{purpose: "attributes of files", calls: `
+		fstat statx statfs fstatfs faccessat faccessat2 utimensat
+		fchmod fchmodat fchmodat2 fchown fchownat
+		getxattr lgetxattr fgetxattr getxattrat setxattr lsetxattr fsetxattr setxattrat
+		listxattr llistxattr flistxattr listxattrat removexattr lremovexattr fremovexattr removexattrat`},
+	{purpose: "waiting for events", calls: `
+		ppoll pselect6 epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 eventfd2 signalfd4
+		inotify_init1 inotify_add_watch inotify_rm_watch
+		io_setup io_submit io_getevents io_pgetevents io_cancel io_destroy`},
+	{purpose: "sockets, once there is one", calls: `
+		bind listen accept accept4 connect shutdown getsockname getpeername getsockopt setsockopt
+		sendto sendmsg sendmmsg recvfrom recvmsg recvmmsg`},
+	{purpose: "processes and threads", calls: `
+		execve execveat exit exit_group wait4 waitid set_tid_address gettid getpid getppid
+		getpgid setpgid getsid setsid pidfd_open process_mrelease prctl rseq
+		futex futex_wait futex_wake futex_requeue futex_waitv set_robust_list get_robust_list`},
+	{purpose: "signals", calls: `
+		rt_sigaction rt_sigprocmask rt_sigpending rt_sigsuspend rt_sigtimedwait rt_sigreturn
+		rt_sigqueueinfo rt_tgsigqueueinfo sigaltstack kill tkill tgkill pidfd_send_signal restart_syscall`},
+	{purpose: "time", calls: `
+		clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday times getitimer setitimer
+		timer_create timer_settime timer_gettime timer_getoverrun timer_delete
+		timerfd_create timerfd_settime timerfd_gettime`},
+	{purpose: "scheduling and limits", calls: `
+		sched_yield sched_getaffinity sched_getattr sched_getparam sched_getscheduler
+		sched_get_priority_max sched_get_priority_min sched_rr_get_interval
+		getcpu getpriority ioprio_get getrlimit setrlimit getrusage`},
+	{purpose: "identity; without capabilities it cannot change to another's", calls: `
+		getuid geteuid getresuid getgid getegid getresgid getgroups capget capset
+		setuid setreuid setresuid setfsuid setgid setregid setresgid setfsgid setgroups`},
+	{purpose: "shared memory, semaphores and messages within the sandbox", calls: `
+		shmget shmat shmdt shmctl semget semop semtimedop semctl msgget msgsnd msgrcv msgctl`},
+	{purpose: "the system", calls: `uname sysinfo getrandom`},
+	{purpose: "older forms, which arm64 never had", only: "amd64", calls: `
+		open creat dup2 pipe access stat lstat newfstatat readlink getdents
+		mkdir rmdir link unlink symlink rename chmod chown lchown utime utimes futimesat
+		select poll epoll_create epoll_wait eventfd signalfd inotify_init
+		fork vfork getpgrp pause alarm time`},
+	{purpose: "the processor", only: "amd64", calls: `arch_prctl`},
+	{purpose: "newfstatat, as arm64's table calls it", only: "arm64", calls: `fstatat`},
+}
+
+// absent are calls that a sandbox's kernel seems not to have: libraries try
+// these and fall back at ENOSYS, but take EPERM for an error. What the arguments
+// of clone3 and io_uring point to cannot be looked at.
+const absent = `clone3 io_uring_setup io_uring_enter io_uring_register`
+
+// A rule allows a call if one of its ways does, which are all the tests in it.
+type rule struct {
+	call string
+	only string // as of group
+	ways []way
+}
+
+// A way is tests of arguments that must all hold.
+type way []test
+
+// A test holds if argument arg, masked, equals value. It compares all 64 bits:
+// there is no "not equal", since the kernel drops the upper half of an int and
+// a test for inequality would be passed by setting a bit there.
+type test struct {
+	arg         uint32
+	mask, value uint64
+}
+
+func equal(arg uint32, value uint64) test  { return test{arg: arg, mask: ^uint64(0), value: value} }
+func without(arg uint32, bits uint64) test { return test{arg: arg, mask: bits} }
+
+// namespaces are the flags by which clone makes namespaces.
+const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
+	unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP
+
+const ioprioProcess = 1 // IOPRIO_WHO_PROCESS of ioprio_set(2)
+
+// oneself is the way of calls whose first argument is a process or thread, of
+// which 0 is the caller: what is set on PID 1 or its threads would stay for the
+// calls to come.
+var oneself = []way{{equal(0, 0)}}
+
+// rules are the calls that are allowed with some arguments only.
+var rules = []rule{
+	// No new namespace, and no child that starts traced.
+	{call: "clone", ways: []way{{without(0, namespaces|unix.CLONE_PTRACE)}}},
+
+	// Linux, 32 bits, old version numbers, and asking; not ADDR_NO_RANDOMIZE.
+	{call: "personality", ways: []way{
+		{equal(0, 0)},
+		{equal(0, 0x0008)},
+		{equal(0, 0x20000)},
+		{equal(0, 0x20008)},
+		{equal(0, 0xffffffff)},
+	}},
+
+	// Netlink is for getifaddrs: protocol 0 is NETLINK_ROUTE.
+	{call: "socket", ways: []way{
+		{equal(0, unix.AF_UNIX)},
+		{equal(0, unix.AF_INET)},
+		{equal(0, unix.AF_INET6)},
+		{equal(0, unix.AF_NETLINK), equal(2, unix.NETLINK_ROUTE)},
+	}},
+	// The kernel makes two sockets of any family before it finds that most have no pairs.
+	{call: "socketpair", ways: []way{{equal(0, unix.AF_UNIX)}}},
+
+	{call: "prlimit64", ways: oneself},
+	{call: "sched_setscheduler", ways: oneself},
+	{call: "sched_setparam", ways: oneself},
+	{call: "sched_setattr", ways: oneself},
+	{call: "sched_setaffinity", ways: oneself},
+	{call: "setpriority", ways: []way{{equal(0, unix.PRIO_PROCESS), equal(1, 0)}}},
+	{call: "ioprio_set", ways: []way{{equal(0, ioprioProcess), equal(1, 0)}}},
+
+	// Pipes, sockets and plain files; the bit is set for both kinds of device. A
+	// device 0/0, a whiteout of overlayfs, would need no capability.
+	{call: "mknod", only: "amd64", ways: []way{{without(1, unix.S_IFCHR)}}},
+	{call: "mknodat", ways: []way{{without(2, unix.S_IFCHR)}}},
+	{call: "renameat2", ways: []way{{without(4, unix.RENAME_WHITEOUT)}}},
+}
+
+// Left out of what Docker allows without capabilities, and so refused:
+//
+//   - looking into processes: ptrace process_vm_readv process_vm_writev uretprobe
+//   - the kernel's own filters: seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self
+//   - mounts and file handles: listmount statmount name_to_handle_at fanotify_mark
+//   - memory: memfd_secret mlockall remap_file_pages vmsplice
+//   - the clock: adjtimex clock_adjtime
+//   - POSIX message queues, which need mq_open: mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr
+//   - the processor's tables: modify_ldt
+//   - numbers that 64-bit kernels do not serve: get_thread_area set_thread_area epoll_ctl_old epoll_wait_old

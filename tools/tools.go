@@ -1,0 +1,85 @@
+// Package tools says what a tool is: a value with a name, a schema, a text for
+// the agent and a function, before it is bound to a protocol.
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+)
+
+// A Tool is one tool. It is a plain value: what surrounds its calls is in
+// tools/chain, how it reaches a client in tools/mcp.
+type Tool struct {
+	Name  string
+	Title string
+	// Doc is what the agent reads, less than 2 kB, the facts first.
+	Doc string
+	// Schema is the JSON Schema of the arguments, with additionalProperties
+	// false. The order of its properties is the order that agents see.
+	Schema json.RawMessage
+	// The four hints, each a decision of the tool's author.
+	ReadOnly, Destructive, Idempotent, OpenWorld bool
+	// Queued says that calls wait their turn in the conversation: true of every
+	// tool that runs code or changes the workspace.
+	Queued bool
+	// Run answers a call. A *fault.Error is told to the agent; any other error
+	// reaches it as "internal" with the call's id.
+	Run Handler
+}
+
+// A Handler answers one call.
+type Handler func(ctx context.Context, call *Call) (Result, error)
+
+// A Link surrounds a handler; tools/chain holds the list of them.
+type Link func(tool *Tool, next Handler) Handler
+
+// A Call is one call of a tool, on its way through the chain. Links fill in
+// what is empty at first.
+type Call struct {
+	Tool string
+	// Arguments is the JSON object that the client sent, "{}" if none. The
+	// chain replaces it by the checked one: known keys, right types, no nulls.
+	Arguments json.RawMessage
+	// Meta is the _meta object of the request, without the progress token.
+	Meta map[string]any
+	// Header holds the HTTP headers; nil on stdio.
+	Header http.Header
+	// Progress tells the client how far the call is; nil if the client did not
+	// ask. It may be called from several goroutines until the handler returns.
+	Progress func(message string)
+
+	// ID names the call in logs and to the agent.
+	ID string
+	// Principal is who calls: "local" on stdio.
+	Principal string
+	// Conversation is the id of the conversation that the call belongs to.
+	Conversation string
+	// NewConversation says that the agent has not been told this conversation's
+	// id before.
+	NewConversation bool
+	// Notices are sentences for the head line.
+	Notices []string
+}
+
+// A Result is what a call answers.
+type Result struct {
+	Content []Content
+	// Structured is the same in JSON, or nil. It is not sent beside images.
+	Structured any
+	// IsError says that the call was not carried out. Code that ran is not an
+	// error, whatever its exit.
+	IsError bool
+}
+
+// Content is one piece of a result: text, or an image when MediaType is set.
+type Content struct {
+	Text      string
+	MediaType string
+	Data      []byte
+}
+
+// Text returns a result of one text.
+func Text(text string) Result {
+	return Result{Content: []Content{{Text: text}}}
+}
