@@ -5,7 +5,11 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+
+	"cloche.dev/cloche/policy/config"
+	"cloche.dev/cloche/runtime/conversation"
 )
 
 // A Tool is one tool. It is a plain value: what surrounds its calls is in
@@ -45,21 +49,34 @@ type Call struct {
 	Meta map[string]any
 	// Header holds the HTTP headers; nil on stdio.
 	Header http.Header
+	// Client is the name and version that the client gives itself, for logs
+	// alone: anybody may claim any name.
+	Client string
 	// Progress tells the client how far the call is; nil if the client did not
 	// ask. It may be called from several goroutines until the handler returns.
 	Progress func(message string)
 
-	// ID names the call in logs and to the agent.
-	ID string
 	// Principal is who calls: "local" on stdio.
 	Principal string
-	// Conversation is the id of the conversation that the call belongs to.
-	Conversation string
-	// NewConversation says that the agent has not been told this conversation's
-	// id before.
-	NewConversation bool
+	// Policy is the configuration that the call follows from its start to its end.
+	Policy *config.Config
+	// Conversation is the one that the call belongs to, Number its number there,
+	// from 1 on.
+	Conversation *conversation.Conversation
+	Number       int
+	// Turn is the call's right to run, if its tool is queued; Run passes it on to
+	// the conversation, or leaves it to the chain.
+	Turn *conversation.Turn
 	// Notices are sentences for the head line.
 	Notices []string
+}
+
+// Name names the call in logs and to the agent.
+func (c *Call) Name() string {
+	if c.Conversation == nil {
+		return c.Tool
+	}
+	return fmt.Sprintf("call %d of %s", c.Number, c.Conversation.ID)
 }
 
 // A Result is what a call answers.

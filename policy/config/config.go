@@ -61,6 +61,7 @@ type Host struct {
 // Pool is the table [pool].
 type Pool struct {
 	Warm int // sandboxes kept ready
+	Max  int // conversations that may have a sandbox at a time
 }
 
 // Default returns the policy that holds when nothing is set.
@@ -86,6 +87,6 @@ func Default() Config {
 			Idle:    Duration(2 * time.Minute),
 			Preload: Preload{Auto: true},
 		},
-		Pool: Pool{Warm: 1},
+		Pool: Pool{Warm: 1, Max: 16},
 	}
 }

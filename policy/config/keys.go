@@ -106,6 +106,10 @@ var tables = []table{
 			"warm", "How many are kept ready.",
 			whole(0, 64, func(c *Config) *int { return &c.Pool.Warm }),
 		},
+		{
+			"max", "How many conversations may have one at a time. Past that the one longest idle is ended.",
+			whole(1, 4096, func(c *Config) *int { return &c.Pool.Max }),
+		},
 	}},
 }
 

@@ -47,6 +47,7 @@ preload = ["numpy", "_a.b1"]
 host.hide = ["share/doc", 'lib/secret*']
 [pool]
 warm = 64
+max = 3
 `
 
 func wantFull() Config {
@@ -63,7 +64,7 @@ func wantFull() Config {
 			Preload: Preload{Modules: []string{"numpy", "_a.b1"}},
 			Host:    Host{Hide: []string{"share/doc", "lib/secret*"}},
 		},
-		Pool: Pool{Warm: 64},
+		Pool: Pool{Warm: 64, Max: 3},
 	}
 }
 
@@ -213,6 +214,7 @@ func TestParseLimits(t *testing.T) {
 		{"sandbox.shm", []string{`"1 MB"`, "231999999"}, []string{"999999", "232000000"}},
 		{"sandbox.idle", []string{`"1s"`, `"24h"`}, []string{`"999ms"`, `"24h1ns"`}},
 		{"pool.warm", []string{"0", "64"}, []string{"-1", "65"}},
+		{"pool.max", []string{"1", "4096"}, []string{"0", "4097"}},
 		{"sandbox.host.hide", []string{"[" + strings.Repeat(`"a",`, 256) + "]"}, []string{"[" + strings.Repeat(`"a",`, 257) + "]"}},
 		{"sandbox.preload", []string{"[" + strings.Repeat(`"a",`, 64) + "]"}, []string{"[" + strings.Repeat(`"a",`, 65) + "]"}},
 	} {

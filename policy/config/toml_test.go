@@ -70,6 +70,7 @@ hide = ["share/doc", "lib/secret*"]
 
 [pool]
 warm = 64
+max = 3
 `
 	got := wantFull().TOML()
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -29,6 +29,9 @@ import time
 
 CODE_NAME = "cell.py"
 STOP_SECONDS = 0.5
+# Imports wait for a pause of this length: a call that comes in the middle of
+# one waits for its end.
+QUIET_SECONDS = 1
 MAX_MESSAGE = 64 << 10
 SHUT_RDWR = 2
 
@@ -61,7 +64,7 @@ class Parent:
     def serve(self):
         self.send("ready %d.%d.%d" % sys.version_info[:3])
         while True:
-            if self.to_load and not self.poll.poll(0):
+            if self.to_load and not self.poll.poll(QUIET_SECONDS * 1000):
                 self.load(self.to_load.pop(0))
                 continue
             word, arguments, fds = self.receive()

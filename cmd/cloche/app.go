@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"cloche.dev/cloche/policy/config"
+	"cloche.dev/cloche/policy/fault"
+	"cloche.dev/cloche/runtime/cgroup"
+	"cloche.dev/cloche/runtime/conversation"
+	"cloche.dev/cloche/runtime/instance"
+	"cloche.dev/cloche/runtime/inventory"
+	"cloche.dev/cloche/runtime/pool"
+	"cloche.dev/cloche/runtime/shim"
+	"cloche.dev/cloche/tools"
+	"cloche.dev/cloche/tools/chain"
+	"cloche.dev/cloche/tools/code"
+)
+
+// localUser is the principal of stdio and of the command line.
+const localUser = "local"
+
+// An app is a server put together: everything but the way calls come in.
+type app struct {
+	policy   *config.Store
+	log      *slog.Logger
+	tools    []tools.Tool
+	instance *instance.Instance
+	runner   *shim.Runner
+	pool     *pool.Pool
+	set      *conversation.Set
+	stop     context.CancelFunc
+	work     sync.WaitGroup
+}
+
+// openApp puts a server together, which logs to stderr what is at least of that
+// level. Its calls belong, if they do not say otherwise, to the conversation of
+// hint. It is the caller's to close.
+func openApp(ctx context.Context, line *commandLine, stderr io.Writer, least slog.Level, hint string) (*app, error) {
+	path, err := config.Find(line.Config)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := config.Open(path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	log := logger(stderr, policy.Current().Log, least)
+	if policy, err = config.Open(path, log); err != nil {
+		return nil, err
+	}
+	dir, err := instance.DataDir(line.DataDir, os.Getuid(), os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	own, err := instance.Open(dir, sweep)
+	if own == nil {
+		return nil, err
+	}
+	if err != nil {
+		log.WarnContext(ctx, "clear up after a server that died", slog.Any("error", err))
+	}
+	program, err := shimPath()
+	if err != nil {
+		return nil, errors.Join(err, own.Close())
+	}
+	a := &app{policy: policy, log: log, instance: own}
+	a.runner = shim.New(shim.Options{Path: program, Instance: own.Name, Log: log, Stderr: stderr})
+	ctx, a.stop = context.WithCancel(ctx)
+	life := context.WithoutCancel(ctx) // sandboxes outlive the signal that stops the server, for its grace
+	a.pool = pool.New(life, a.runner, log)
+	a.set = conversation.NewSet(life, conversation.Options{
+		Pool: a.pool, Log: log, MaxSandboxes: func() int { return policy.Current().Pool.Max },
+	})
+	a.assemble(hint)
+	a.watch(ctx)
+	return a, nil
+}
+
+// assemble makes the tools, with the chain around each.
+func (a *app) assemble(hint string) {
+	c := &chain.Chain{Policy: a.policy.Current, Conversations: a.set, Principal: localUser, Hint: hint, Log: a.log}
+	status := code.StatusOptions{
+		Version: version(), Pool: a.pool, Conversations: a.set, Inventory: inventory.New(a.runner),
+		Limited: a.runner.Limited, PolicyError: a.policy.LastError,
+	}
+	for _, t := range []tools.Tool{code.Interpreter(a.pool), code.Status(status)} {
+		a.tools = append(a.tools, c.Wrap(t))
+	}
+}
+
+// watch follows the configuration file until a closes.
+func (a *app) watch(ctx context.Context) {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	a.work.Go(func() {
+		defer signal.Stop(hup)
+		a.policy.Watch(ctx, hup)
+	})
+}
+
+// warm starts what the first call will need. What fails, the call will tell.
+func (a *app) warm() {
+	p := a.policy.Current()
+	a.pool.Keep(code.Kind(p), p.Pool.Warm)
+}
+
+// call calls a tool the way a client would.
+func (a *app) call(ctx context.Context, call *tools.Call) (tools.Result, error) {
+	var names []string
+	for _, t := range a.tools {
+		if t.Name == call.Tool {
+			return t.Run(ctx, call)
+		}
+		names = append(names, t.Name)
+	}
+	return tools.Result{}, fault.New(fault.NotFound, "no tool %q; there are: %v", call.Tool, names)
+}
+
+// Close ends sandboxes and the shim and gives the instance's name up.
+// Preconditions: no call runs.
+func (a *app) Close() error {
+	a.stop()
+	a.work.Wait()
+	a.set.Close()
+	a.pool.Close()
+	return errors.Join(a.runner.Close(), a.instance.Close())
+}
+
+// sweep removes what a server that died has left: control groups, and whatever
+// still runs in them.
+func sweep(name string) error {
+	g := cgroup.Find(name)
+	g.Kill()
+	return g.Remove(5 * time.Second)
+}
+
+// shimPath finds the shim: beside this program, else where the environment says.
+func shimPath() (string, error) {
+	const name = "cloche-shim"
+	self, err := os.Executable()
+	if err == nil {
+		self, err = filepath.EvalSymlinks(self)
+	}
+	if err == nil {
+		beside := filepath.Join(filepath.Dir(self), name)
+		if _, err := os.Stat(beside); err == nil {
+			return beside, nil
+		}
+	}
+	if path := os.Getenv("CLOCHE_SHIM"); path != "" {
+		return path, nil
+	}
+	return "", fault.New(fault.Unavailable,
+		"%s is neither beside cloche (%s) nor named in CLOCHE_SHIM; build both programs: go build -o DIR ./cmd/...", name, filepath.Dir(self))
+}
+
+// logger writes to w as the policy says, but nothing below least.
+func logger(w io.Writer, l config.Log, least slog.Level) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
+		level = slog.LevelInfo // the configuration takes known levels alone
+	}
+	o := &slog.HandlerOptions{Level: max(level, least)}
+	if l.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// readable is what a person at the terminal reads of an error.
+func readable(err error) string {
+	if f, ok := errors.AsType[*fault.Error](err); ok && f.Unwrap() != nil {
+		return fmt.Sprintf("%s (%v)", f.Text(), f.Unwrap())
+	}
+	return err.Error()
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"cloche.dev/cloche/policy/fault"
+	"cloche.dev/cloche/tools"
+)
+
+type callCommand struct {
+	Conversation string `placeholder:"NAME" help:"Name of the conversation that the call belongs to."`
+	JSON         bool   `help:"Print the whole result as JSON."`
+	Tool         string `arg:"" help:"Name of the tool."`
+	Arguments    string `arg:"" optional:"" default:"{}" help:"Its arguments, a JSON object; - reads them from standard input."`
+}
+
+func (callCommand) Help() string {
+	return `Exit codes: 0 if the call was carried out (whatever the code's own exit), 1 if it was not, 2 for a wrong command line.
+
+Examples:
+  cloche call sandbox_status
+  cloche call code_interpreter '{"code": "print(6*7)"}'
+  echo '{"code": "print(6*7)"}' | cloche call --json code_interpreter -`
+}
+
+// maxArguments bounds what is read from standard input.
+const maxArguments = 64 << 20
+
+// Run calls the tool.
+func (c *callCommand) Run(ctx context.Context, line *commandLine, s streams) (err error) {
+	arguments := []byte(c.Arguments)
+	if c.Arguments == "-" {
+		if arguments, err = io.ReadAll(io.LimitReader(s.in, maxArguments)); err != nil {
+			return fmt.Errorf("read arguments: %w", err)
+		}
+	}
+	a, err := openApp(ctx, line, s.err, slog.LevelWarn, "name\x00"+c.Conversation)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := a.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	result, err := a.call(ctx, &tools.Call{Tool: c.Tool, Arguments: arguments})
+	if err != nil {
+		return c.failed(s, err)
+	}
+	return c.print(s.out, result)
+}
+
+// failed tells of a call that was not carried out.
+func (c *callCommand) failed(s streams, err error) error {
+	if !c.JSON {
+		return err
+	}
+	kind := fault.KindOf(err)
+	answer := map[string]any{"isError": true, "error": map[string]any{"kind": kind, "text": readable(err)}}
+	if werr := encode(s.out, answer); werr != nil {
+		return werr
+	}
+	return &exitError{code: exitFailure}
+}
+
+func (c *callCommand) print(w io.Writer, r tools.Result) error {
+	if c.JSON {
+		return encode(w, map[string]any{"content": content(r), "structuredContent": r.Structured, "isError": r.IsError})
+	}
+	_, err := fmt.Fprintln(w, strings.TrimSuffix(text(r), "\n"))
+	return err
+}
+
+// text joins the texts of a result.
+func text(r tools.Result) string {
+	var parts []string
+	for _, c := range r.Content {
+		if c.MediaType == "" {
+			parts = append(parts, c.Text)
+		} else {
+			parts = append(parts, fmt.Sprintf("[%s, %d bytes]", c.MediaType, len(c.Data)))
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
+// content is a result's content as MCP writes it.
+func content(r tools.Result) []map[string]any {
+	list := []map[string]any{}
+	for _, c := range r.Content {
+		if c.MediaType == "" {
+			list = append(list, map[string]any{"type": "text", "text": c.Text})
+		} else {
+			list = append(list, map[string]any{"type": "image", "mimeType": c.MediaType, "data": c.Data})
+		}
+	}
+	return list
+}
+
+func encode(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"cloche.dev/cloche/policy/config"
+	"cloche.dev/cloche/policy/human"
+	"cloche.dev/cloche/runtime/cgroup"
+	"cloche.dev/cloche/runtime/instance"
+	"cloche.dev/cloche/runtime/inventory"
+	"cloche.dev/cloche/runtime/rootfs"
+	"cloche.dev/cloche/runtime/shim"
+	"cloche.dev/cloche/tools/code"
+)
+
+// A host is what doctor looks at; tests look at a made-up one.
+type host struct {
+	root    string // where its files are: "/"
+	uid     int
+	release string // of its kernel
+	shimAt  func() (string, error)
+}
+
+func thisHost() host {
+	var u unix.Utsname
+	release := ""
+	if unix.Uname(&u) == nil {
+		release = unix.ByteSliceToString(u.Release[:])
+	}
+	return host{root: "/", uid: os.Getuid(), release: release, shimAt: shimPath}
+}
+
+// asRoot is a command that needs root.
+func (h host) asRoot(command string) string {
+	if h.uid == 0 {
+		return command
+	}
+	return "sudo " + command
+}
+
+// oldest is the first kernel with mount_setattr(2), which the root filesystem
+// is made with.
+const oldestMajor, oldestMinor = 5, 12
+
+func (h host) kernel() finding {
+	var major, minor int
+	if _, err := fmt.Sscanf(h.release, "%d.%d", &major, &minor); err != nil {
+		return finding{"kernel", limited, fmt.Sprintf("its version %q cannot be read", h.release), ""}
+	}
+	if major < oldestMajor || major == oldestMajor && minor < oldestMinor {
+		return finding{
+			"kernel", missing, fmt.Sprintf("Linux %s; %d.%d or newer is needed", h.release, oldestMajor, oldestMinor),
+			h.asRoot("apt-get install linux-image-amd64 && reboot"),
+		}
+	}
+	return finding{"kernel", good, "Linux " + h.release, ""}
+}
+
+// userNamespaces reads the switches that forbid them.
+func (h host) userNamespaces() finding {
+	const name = "user namespaces"
+	switches := []struct{ file, bad, sysctl, what string }{
+		{"proc/sys/user/max_user_namespaces", "0", "user.max_user_namespaces=15000", "none are allowed"},
+		{"proc/sys/kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone=1", "ordinary users may make none"},
+		{"proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "kernel.apparmor_restrict_unprivileged_userns=0", "AppArmor takes their power from ordinary users"},
+	}
+	for i, s := range switches {
+		if i > 0 && h.uid == 0 {
+			break // they are about ordinary users
+		}
+		text, err := os.ReadFile(filepath.Join(h.root, s.file))
+		if err == nil && strings.TrimSpace(string(text)) == s.bad {
+			return finding{name, missing, s.what, h.asRoot("sysctl -w " + s.sysctl)}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(h.root, "proc/self/ns/user")); err != nil {
+		return finding{name, missing, "this kernel was built without them", h.asRoot("apt-get install linux-image-amd64 && reboot")}
+	}
+	return finding{name, good, "allowed", ""}
+}
+
+func (h host) python() finding {
+	if _, err := os.Stat(filepath.Join(h.root, rootfs.Python)); err != nil {
+		return finding{"python", missing, rootfs.Python + " is not there", h.asRoot("apt-get install --no-install-recommends python3")}
+	}
+	return finding{"python", good, rootfs.Python, ""}
+}
+
+func (h host) shim() finding {
+	path, err := h.shimAt()
+	if err == nil {
+		err = unix.Access(path, unix.R_OK)
+	}
+	if err != nil {
+		self, serr := os.Executable()
+		if serr != nil {
+			self = "cloche"
+		}
+		return finding{
+			"cloche-shim", missing, readable(err),
+			"CGO_ENABLED=1 go build -o " + filepath.Dir(self) + "/ cloche.dev/cloche/cmd/cloche-shim",
+		}
+	}
+	return finding{"cloche-shim", good, path, ""}
+}
+
+func (h host) configuration(line *commandLine) finding {
+	path, err := config.Find(line.Config)
+	if err == nil {
+		_, err = config.Load(path)
+	}
+	switch {
+	case err != nil:
+		return finding{"configuration", missing, err.Error(), "cloche policy check " + path}
+	case path == "":
+		return finding{"configuration", good, "no file; the defaults hold", ""}
+	}
+	return finding{"configuration", good, path, ""}
+}
+
+func (h host) dataDirectory(line *commandLine) finding {
+	const name = "data directory"
+	dir, err := instance.DataDir(line.DataDir, h.uid, os.Getenv)
+	if err != nil {
+		return finding{name, missing, err.Error(), "cloche --data-dir DIR doctor"}
+	}
+	own, err := instance.Open(dir, sweep)
+	if own == nil {
+		return finding{name, missing, err.Error(), fmt.Sprintf("mkdir -p %s && chown %d %s && chmod 700 %s", dir, h.uid, dir, dir)}
+	}
+	if cerr := own.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return finding{name, limited, "what a server that died has left cannot be removed: " + err.Error(), h.asRoot("cloche doctor")}
+	}
+	return finding{name, good, dir, ""}
+}
+
+// shows tells what a sandbox sees of the host beyond the distribution's
+// packages.
+func (h host) shows() finding {
+	const most = 8
+	entries, _ := filepath.Glob(filepath.Join(h.root, "usr/local/*/*"))
+	var names []string
+	for _, e := range entries {
+		rel, err := filepath.Rel(filepath.Join(h.root, "usr"), e)
+		if err == nil && !strings.HasPrefix(rel, "local/etc/") && !strings.HasPrefix(rel, "local/src/") && !strings.HasPrefix(rel, "local/sbin/") {
+			names = append(names, rel)
+		}
+	}
+	if len(names) == 0 {
+		return finding{"host image", good, "sandboxes see the distribution's packages alone", ""}
+	}
+	detail := fmt.Sprintf("sandboxes see %s below /usr that no package brought", human.Plural(int64(len(names)), "thing"))
+	detail += ": " + strings.Join(names[:min(most, len(names))], ", ")
+	if len(names) > most {
+		detail += ", …"
+	}
+	return finding{"host image", good, detail + "; sandbox.host.hide leaves out what they should not", ""}
+}
+
+// sandbox runs code in a real one.
+func (h host) sandbox(ctx context.Context, line *commandLine) []finding {
+	a, err := openApp(ctx, line, io.Discard, slog.LevelError, "doctor")
+	if err != nil {
+		return []finding{{"sandbox", missing, readable(err), "cloche --data-dir DIR doctor"}}
+	}
+	start := time.Now()
+	inv, err := inventory.New(a.runner).Of(ctx, code.Kind(a.policy.Current()))
+	took := time.Since(start)
+	var setup shim.Setup
+	if err == nil {
+		setup, err = a.runner.Limited(ctx)
+	}
+	if err = errors.Join(err, a.Close()); err != nil {
+		return []finding{{"sandbox", missing, readable(err), "cloche --data-dir DIR doctor, with log.level = \"debug\""}}
+	}
+	return []finding{
+		{"sandbox", good, fmt.Sprintf("started and ran Python %s in %s", inv.Python, human.Seconds(took)), ""},
+		h.limits(setup),
+		h.modules(inv),
+	}
+}
+
+func (h host) limits(setup shim.Setup) finding {
+	const name = "limits"
+	if setup.Limits.All() {
+		return finding{name, good, "memory, processors and processes, by control groups (version " + cgroupVersion() + ")", ""}
+	}
+	remedy := "sudo cloche doctor"
+	switch {
+	case h.uid == 0 && cgroup.V2():
+		remedy = "echo '+memory +cpu +pids' > /sys/fs/cgroup/cgroup.subtree_control"
+	case h.uid == 0:
+		remedy = "mount -t cgroup -o memory,cpu,pids cgroup /sys/fs/cgroup"
+	case cgroup.V2():
+		remedy = "systemd-run --user --scope -p Delegate=yes cloche doctor"
+	}
+	return finding{
+		name, limited,
+		"no control group may be used for all of them: memory is limited by process, processors are not", remedy,
+	}
+}
+
+func cgroupVersion() string {
+	if cgroup.V2() {
+		return "2"
+	}
+	return "1"
+}
+
+// modules says which of the usual libraries an agent will miss.
+func (h host) modules(inv inventory.Inventory) finding {
+	absent := map[string]string{"numpy": "python3-numpy", "pandas": "python3-pandas", "matplotlib": "python3-matplotlib"}
+	for _, p := range inv.Packages {
+		delete(absent, strings.ToLower(p.Name))
+	}
+	if len(absent) == 0 {
+		return finding{"libraries", good, "numpy, pandas and matplotlib are there", ""}
+	}
+	var names, packages []string
+	for _, m := range []string{"numpy", "pandas", "matplotlib"} {
+		if absent[m] != "" {
+			names, packages = append(names, m), append(packages, absent[m])
+		}
+	}
+	return finding{
+		"libraries", limited, "agents expect " + strings.Join(names, ", "),
+		h.asRoot("apt-get install --no-install-recommends " + strings.Join(packages, " ")),
+	}
+}

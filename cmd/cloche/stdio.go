@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"os"
+	"time"
+
+	"cloche.dev/cloche/tools/mcp"
+)
+
+// icon is shown by clients beside the server's name and its tools: a bell of
+// glass over a plant.
+const icon = "data:image/svg+xml," +
+	"%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32' fill='none' stroke='%23277a55' stroke-width='2' stroke-linecap='round'%3E" +
+	"%3Cpath d='M6 27V15a10 10 0 0 1 20 0v12M3 27h26M16 5V3M16 27V15M16 20q-5 0-5-5 5 0 5 5M16 17q5 0 5-5-5 0-5 5'/%3E%3C/svg%3E"
+
+// instructions are what a model reads of the server before any tool.
+const instructions = `cloche runs Python for you in a container of its own: no network, no credentials, nothing of the host.
+code_interpreter runs code and answers in one line how it ran, then what it printed. sandbox_status tells limits and installed packages; ask it before you rely on one.
+Every call is a fresh process with an empty /work and /tmp: bring what the code needs in the code, and print what you want to know.`
+
+type stdioCommand struct {
+	Conversation string `placeholder:"NAME" help:"Name of the conversation that calls belong to if they do not say. Else the client's session, else a new one."`
+}
+
+func (stdioCommand) Help() string {
+	return `Standard output carries MCP alone; the log goes to standard error. The server ends with its client (end of input), or at SIGTERM; calls in flight get the time of server.stop_grace. SIGHUP reads the configuration again.
+
+Exit codes: 0 after an orderly end, 1 if the server could not start, 2 for a wrong command line.
+
+Example, for a client's configuration: {"command": "cloche", "args": ["stdio"]}`
+}
+
+// Run serves until the client or a signal ends it.
+func (c *stdioCommand) Run(ctx context.Context, line *commandLine, s streams) (err error) {
+	a, err := openApp(ctx, line, s.err, slog.LevelDebug, c.hint(os.Getenv))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := a.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	a.warm()
+	server := mcp.New(mcp.Options{
+		Name: "cloche", Title: "cloche", Version: version(),
+		Description:  "A Linux workspace for agents: Python in a container without network and without credentials.",
+		Instructions: instructions, Icon: icon, Tools: a.tools, Log: a.log,
+	})
+	return server.Stdio(ctx, s.in, s.out, time.Duration(a.policy.Current().Server.StopGrace))
+}
+
+// hint tells this process's conversation from others: by its name, by the
+// client's session, or as one of its own.
+func (c *stdioCommand) hint(env func(string) string) string {
+	if c.Conversation != "" {
+		return "name\x00" + c.Conversation
+	}
+	for _, key := range []string{"CLAUDE_CODE_SESSION_ID", "GROK_SESSION_ID"} {
+		if id := env(key); id != "" {
+			return key + "\x00" + id
+		}
+	}
+	return "process\x00" + rand.Text()
+}

@@ -1,0 +1,24 @@
+package code
+
+import (
+	"cloche.dev/cloche/policy/config"
+	"cloche.dev/cloche/runtime/pool"
+	"cloche.dev/cloche/runtime/sandbox"
+)
+
+// Kind returns the kind of sandbox that a policy asks for.
+func Kind(c *config.Config) pool.Kind {
+	s := c.Sandbox
+	return pool.Kind{
+		Digest: c.SandboxDigest(),
+		Spec: sandbox.Spec{
+			Image: s.Image,
+			Hide:  s.Host.Hide,
+			Limits: sandbox.Limits{
+				MemoryBytes: int64(s.Memory), CPUs: s.CPUs, PIDs: s.PIDs,
+				WorkBytes: int64(s.Work), TmpBytes: int64(s.Tmp), ShmBytes: int64(s.Shm),
+			},
+		},
+		Preload: s.Preload.Names(),
+	}
+}
