@@ -106,7 +106,7 @@ func TestInspector(t *testing.T) {
 		{"call by newer protocol", append(call("code_interpreter", `{"code":"print(1+1)"}`), "--protocol-era", "auto"), 0, []string{`exit 0`, `\n2`}},
 		{"status", call("sandbox_status", `{}`), 0, []string{`"content"`}},
 		{"unknown argument", call("code_interpreter", `{"code":"1","cod":"2"}`), 5, []string{`"isError":true`, `cod`}},
-		{"wrong type", call("code_interpreter", `{"code":"1","timeout_seconds":"soon"}`), 5, []string{`"isError":true`, `timeout_seconds`}},
+		{"wrong type", call("code_interpreter", `{"code":{"a":1}}`), 5, []string{`"isError":true`, `must be a string`}},
 		{"unknown tool", call("no_such_tool", `{}`), 5, []string{`tool_not_found`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

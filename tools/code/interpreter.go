@@ -1,4 +1,3 @@
-// Package code holds the tools that run code and say what it runs in.
 package code
 
 import (

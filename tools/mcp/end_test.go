@@ -145,7 +145,7 @@ func TestDeafClient(t *testing.T) {
 	outRead, outWrite := pipe(t)
 	done := make(chan error)
 	go func() { done <- s.Stdio(t.Context(), inRead, outWrite, 0) }()
-	line := callLine("1", "", "echo", `{"a":"`+strings.Repeat("x", 100_000)+`"}`) + "\n"
+	line := callLine("1", "", "echo", `{"a":"`+strings.Repeat("x", 5_000)+`"}`) + "\n"
 	for range 100 {
 		if _, err := inWrite.WriteString(line); err != nil {
 			t.Fatal(err)

@@ -100,7 +100,7 @@ async function checks() {
     const structured = result.structuredContent;
     must(structured && typeof structured === 'object', 'no structuredContent', result);
     must(String(structured.stdout).trim() === '2', 'structuredContent.stdout is not "2"', structured);
-    must(structured.exit === 0, 'structuredContent.exit is not 0', structured);
+    must(structured.exit.code === 0, 'structuredContent.exit.code is not 0', structured);
     return { headline: textOf(result).split('\n', 1)[0] };
   });
 

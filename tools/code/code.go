@@ -1,3 +1,4 @@
+// Package code holds the tools that run code and say what it runs in.
 package code
 
 import (
