@@ -109,9 +109,9 @@ func (a *app) watch(ctx context.Context) {
 }
 
 // warm starts what the first call will need. What fails, the call will tell.
-func (a *app) warm() {
+func (a *app) warm(ctx context.Context) {
 	p := a.policy.Current()
-	a.pool.Keep(code.Kind(p), p.Pool.Warm)
+	a.pool.Keep(ctx, code.Kind(p), p.Pool.Warm)
 }
 
 // call calls a tool the way a client would.
@@ -128,11 +128,11 @@ func (a *app) call(ctx context.Context, call *tools.Call) (tools.Result, error) 
 
 // Close ends sandboxes and the shim and gives the instance's name up.
 // Preconditions: no call runs.
-func (a *app) Close() error {
+func (a *app) Close(ctx context.Context) error {
 	a.stop()
 	a.work.Wait()
-	a.set.Close()
-	a.pool.Close()
+	a.set.Close(ctx)
+	a.pool.Close(ctx)
 	return errors.Join(a.runner.Close(), a.instance.Close())
 }
 

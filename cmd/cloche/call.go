@@ -44,7 +44,7 @@ func (c *callCommand) Run(ctx context.Context, line *commandLine, s streams) (er
 		return err
 	}
 	defer func() {
-		if cerr := a.Close(); err == nil {
+		if cerr := a.Close(ctx); err == nil {
 			err = cerr
 		}
 	}()

@@ -183,7 +183,7 @@ func (h host) sandbox(ctx context.Context, line *commandLine) []finding {
 	if err == nil {
 		setup, err = a.runner.Limited(ctx)
 	}
-	if err = errors.Join(err, a.Close()); err != nil {
+	if err = errors.Join(err, a.Close(ctx)); err != nil {
 		return []finding{{"sandbox", missing, readable(err), "cloche --data-dir DIR doctor, with log.level = \"debug\""}}
 	}
 	return []finding{

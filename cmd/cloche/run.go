@@ -52,12 +52,12 @@ func (c *runCommand) Run(ctx context.Context, line *commandLine, s streams) (err
 		return &exitError{exitNotRun, err}
 	}
 	defer func() {
-		if cerr := a.Close(); err == nil && cerr != nil {
+		if cerr := a.Close(ctx); err == nil && cerr != nil {
 			err = &exitError{exitNotRun, cerr}
 		}
 	}()
 	if len(c.Files) == 0 {
-		a.warm()
+		a.warm(ctx)
 		return c.prompt(ctx, a, s)
 	}
 	for _, name := range c.Files {

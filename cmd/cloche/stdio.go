@@ -40,11 +40,11 @@ func (c *stdioCommand) Run(ctx context.Context, line *commandLine, s streams) (e
 		return err
 	}
 	defer func() {
-		if cerr := a.Close(); err == nil {
+		if cerr := a.Close(ctx); err == nil {
 			err = cerr
 		}
 	}()
-	a.warm()
+	a.warm(ctx)
 	server := mcp.New(mcp.Options{
 		Name: "cloche", Title: "cloche", Version: version(),
 		Description:  "A Linux workspace for agents: Python in a container without network and without credentials.",

@@ -44,8 +44,13 @@ func (r *Runner) config(id, root, group string, spec sandbox.Spec) *configs.Conf
 		Readonlyfs: true,
 		Hostname:   "sandbox",
 		Namespaces: configs.Namespaces{
-			{Type: configs.NEWUSER}, {Type: configs.NEWPID}, {Type: configs.NEWNS},
-			{Type: configs.NEWNET}, {Type: configs.NEWIPC}, {Type: configs.NEWUTS}, {Type: configs.NEWCGROUP},
+			{Type: configs.NEWUSER},
+			{Type: configs.NEWPID},
+			{Type: configs.NEWNS},
+			{Type: configs.NEWNET},
+			{Type: configs.NEWIPC},
+			{Type: configs.NEWUTS},
+			{Type: configs.NEWCGROUP},
 		},
 		Mounts: []*configs.Mount{
 			{Source: "proc", Destination: "/proc", Device: "proc", Flags: unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC},

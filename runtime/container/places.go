@@ -49,7 +49,7 @@ func (c *Container) Refresh(context.Context) error {
 		removeSystemV()
 		for i, p := range places {
 			// EINVAL: not mounted yet.
-			if err := unix.Unmount(p.path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && err != unix.EINVAL { //nolint:errorlint // an errno as the kernel returns it
+			if err := unix.Unmount(p.path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && err != unix.EINVAL {
 				return fmt.Errorf("take %s off: %w", p.path, err)
 			}
 			if err := unix.MoveMount(fds[i], "", unix.AT_FDCWD, p.path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
@@ -69,8 +69,12 @@ func (c *Container) tmpfs(p place) (int, error) {
 	defer unix.Close(ctx)
 	owner := strconv.Itoa(c.r.ids.agent())
 	for _, o := range [][2]string{
-		{"source", "sandbox"}, {"size", strconv.FormatInt(p.bytes, 10)}, {"nr_inodes", "200000"},
-		{"mode", strconv.FormatInt(int64(p.mode), 8)}, {"uid", owner}, {"gid", owner},
+		{"source", "sandbox"},
+		{"size", strconv.FormatInt(p.bytes, 10)},
+		{"nr_inodes", "200000"},
+		{"mode", strconv.FormatInt(int64(p.mode), 8)},
+		{"uid", owner},
+		{"gid", owner},
 	} {
 		if err := unix.FsconfigSetString(ctx, o[0], o[1]); err != nil {
 			return -1, fmt.Errorf("set %s: %w", o[0], err)

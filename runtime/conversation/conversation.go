@@ -110,7 +110,7 @@ func (c *Conversation) Run(ctx context.Context, turn *Turn, job Job) (sandbox.Ex
 		turn.Keep()
 		c.set.work.Go(func() {
 			defer turn.End()
-			c.clean(box, job.Idle)
+			c.clean(context.WithoutCancel(ctx), box, job.Idle)
 		})
 		return exit, nil
 	}
@@ -151,14 +151,12 @@ func (c *Conversation) take(ctx context.Context, kind pool.Kind) (*pydriver.Proc
 
 // clean makes the sandbox as new for the next call, and starts the time after
 // which it is ended.
-func (c *Conversation) clean(box *pydriver.Process, idle time.Duration) {
-	ctx, cancel := context.WithTimeout(c.set.ctx, cleanTimeout)
+func (c *Conversation) clean(ctx context.Context, box *pydriver.Process, idle time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, cleanTimeout)
 	defer cancel()
 	if err := box.Refresh(ctx); err != nil {
-		if ctx.Err() == nil {
-			c.set.log.Warn("clean a sandbox; it is replaced", slog.String("conversation", c.ID), slog.Any("error", err))
-		}
-		c.drop(c.set.ctx, box)
+		c.set.log.WarnContext(ctx, "clean a sandbox; it is replaced", slog.String("conversation", c.ID), slog.Any("error", err))
+		c.drop(ctx, box)
 		return
 	}
 	c.mu.Lock()
@@ -220,7 +218,7 @@ func (c *Conversation) destroy(ctx context.Context, box *pydriver.Process) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
 	defer cancel()
 	if err := box.Destroy(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		c.set.log.Warn("destroy a sandbox", slog.String("conversation", c.ID), slog.Any("error", err))
+		c.set.log.WarnContext(ctx, "destroy a sandbox", slog.String("conversation", c.ID), slog.Any("error", err))
 	}
 	c.set.ended()
 }

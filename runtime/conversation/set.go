@@ -181,9 +181,9 @@ func (s *Set) evictOldest(ctx context.Context) bool {
 	return true
 }
 
-// Close ends all sandboxes and waits for that.
+// Close ends all sandboxes and waits for that, also when ctx has ended.
 // Preconditions: no call runs.
-func (s *Set) Close() {
+func (s *Set) Close(ctx context.Context) {
 	s.cancel()
 	s.mu.Lock()
 	all := slices.Collect(maps.Values(s.byID))
@@ -194,7 +194,7 @@ func (s *Set) Close() {
 	s.work.Wait()
 	for _, c := range all {
 		if box, _ := c.idleSince(); box != nil {
-			c.drop(context.WithoutCancel(s.ctx), box)
+			c.drop(ctx, box)
 		}
 	}
 }

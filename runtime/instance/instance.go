@@ -129,7 +129,7 @@ func sweepOne(path string, sweep func(name string) error) error {
 	}
 	defer f.Close()
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil //nolint:nilerr // its process lives
+		return nil // its process lives
 	}
 	name := strings.TrimSuffix(filepath.Base(path), suffix)
 	if err := sweep(name); err != nil {

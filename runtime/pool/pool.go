@@ -50,7 +50,7 @@ func New(ctx context.Context, runner sandbox.Runner, log *slog.Logger) *Pool {
 
 // Keep says what is to be kept warm from now on. Warm sandboxes of another kind
 // are destroyed, and never handed out again.
-func (p *Pool) Keep(kind Kind, want int) {
+func (p *Pool) Keep(ctx context.Context, kind Kind, want int) {
 	p.mu.Lock()
 	stale := p.warm
 	if p.kind.Digest == kind.Digest {
@@ -66,21 +66,21 @@ func (p *Pool) Keep(kind Kind, want int) {
 	p.fill()
 	p.mu.Unlock()
 	for _, s := range stale {
-		p.destroy(s)
+		p.destroy(ctx, s)
 	}
 }
 
 // Take returns a sandbox of kind: a warm one if there is one, else a new one.
 // It is the caller's to destroy.
 func (p *Pool) Take(ctx context.Context, kind Kind) (*pydriver.Process, error) {
-	if s := p.take(kind); s != nil {
+	if s := p.take(ctx, kind); s != nil {
 		return s, nil
 	}
 	return pydriver.Start(ctx, p.runner, kind.Spec, kind.Preload)
 }
 
 // take returns a living warm sandbox, or nil.
-func (p *Pool) take(kind Kind) *pydriver.Process {
+func (p *Pool) take(ctx context.Context, kind Kind) *pydriver.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.fill()
@@ -89,7 +89,7 @@ func (p *Pool) take(kind Kind) *pydriver.Process {
 		p.warm = p.warm[1:]
 		select {
 		case <-s.Gone():
-			p.work.Go(func() { p.destroy(s) })
+			p.work.Go(func() { p.destroy(ctx, s) })
 		default:
 			return s
 		}
@@ -108,8 +108,8 @@ func (p *Pool) Warm() (int, *pydriver.Process) {
 	return len(p.warm), p.warm[0]
 }
 
-// Close destroys what is warm and waits for that.
-func (p *Pool) Close() {
+// Close destroys what is warm and waits for that, also when ctx has ended.
+func (p *Pool) Close(ctx context.Context) {
 	p.mu.Lock()
 	p.closed = true
 	warm := p.warm
@@ -117,7 +117,7 @@ func (p *Pool) Close() {
 	p.mu.Unlock()
 	p.cancel()
 	for _, s := range warm {
-		p.destroy(s)
+		p.destroy(ctx, s)
 	}
 	p.work.Wait()
 }
@@ -129,11 +129,11 @@ func (p *Pool) fill() {
 		return
 	}
 	p.filling = true
-	p.work.Go(p.filler)
+	p.work.Go(func() { p.filler(p.ctx) })
 }
 
 // filler starts sandboxes, one after the other, until there are enough.
-func (p *Pool) filler() {
+func (p *Pool) filler(ctx context.Context) {
 	for {
 		p.mu.Lock()
 		if p.closed || len(p.warm) >= p.want {
@@ -143,16 +143,16 @@ func (p *Pool) filler() {
 		}
 		kind := p.kind
 		p.mu.Unlock()
-		s, err := pydriver.Start(p.ctx, p.runner, kind.Spec, kind.Preload)
+		s, err := pydriver.Start(ctx, p.runner, kind.Spec, kind.Preload)
 		if err != nil {
-			if p.ctx.Err() == nil {
-				p.log.Warn("start a warm sandbox", slog.Any("error", err))
+			if ctx.Err() == nil {
+				p.log.WarnContext(ctx, "start a warm sandbox", slog.Any("error", err))
 			}
-			p.pause()
+			pause(ctx)
 			continue
 		}
 		if !p.add(kind, s) {
-			p.destroy(s)
+			p.destroy(ctx, s)
 		}
 	}
 }
@@ -168,20 +168,21 @@ func (p *Pool) add(kind Kind, s *pydriver.Process) bool {
 	return true
 }
 
-func (p *Pool) pause() {
+// pause waits for retry, or for the end of ctx.
+func pause(ctx context.Context) {
 	t := time.NewTimer(retry)
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-p.ctx.Done():
+	case <-ctx.Done():
 	}
 }
 
-func (p *Pool) destroy(s *pydriver.Process) {
+func (p *Pool) destroy(ctx context.Context, s *pydriver.Process) {
 	const limit = 10 * time.Second
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), limit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	if err := s.Destroy(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		p.log.Warn("destroy a warm sandbox", slog.Any("error", err))
+		p.log.WarnContext(ctx, "destroy a warm sandbox", slog.Any("error", err))
 	}
 }

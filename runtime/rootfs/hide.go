@@ -46,11 +46,11 @@ func (b *builder) hide(patterns []string) {
 // cover mounts an empty file or folder over name. A link is covered where it
 // leads, if that is below /usr.
 func (b *builder) cover(name string) {
-	real, err := filepath.EvalSymlinks(name)
-	if err != nil || !strings.HasPrefix(real, "/usr/") {
+	target, err := filepath.EvalSymlinks(name)
+	if err != nil || !strings.HasPrefix(target, "/usr/") {
 		return
 	}
-	fi, err := os.Stat(real)
+	fi, err := os.Stat(target)
 	if err != nil {
 		return
 	}
@@ -58,7 +58,7 @@ func (b *builder) cover(name string) {
 	if fi.IsDir() {
 		source = "/.hidden/folder"
 	}
-	b.bind(b.in(source), real, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	b.bind(b.in(source), target, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 }
 
 // keyLikeBelow returns the names below dir that look like those of secrets.

@@ -67,7 +67,7 @@ func (s *service) loop(ctx context.Context) error {
 				_ = f.Close()
 			}
 			if err != nil {
-				s.log.Warn("request", slog.String("op", string(r.Op)), slog.Any("error", err))
+				s.log.WarnContext(ctx, "request", slog.String("op", string(r.Op)), slog.Any("error", err))
 			}
 			// A server that is gone gets no answer; loop sees that too.
 			_ = s.conn.send(reply{ID: r.ID, Usage: usage, Error: toWire(err)})

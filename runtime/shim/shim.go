@@ -102,7 +102,7 @@ func (r *Runner) connect(ctx context.Context) (*link, error) {
 		select {
 		case <-r.link.gone:
 			err := r.link.end()
-			r.o.Log.Warn("the shim ended and is replaced", slog.Any("error", err))
+			r.o.Log.WarnContext(ctx, "the shim ended and is replaced", slog.Any("error", err))
 		default:
 			return r.link, nil
 		}

@@ -71,7 +71,7 @@ func (i interpreter) run(ctx context.Context, call *tools.Call) (tools.Result, e
 		return tools.Result{}, err
 	}
 	kind := Kind(call.Policy)
-	i.pool.Keep(kind, call.Policy.Pool.Warm)
+	i.pool.Keep(ctx, kind, call.Policy.Pool.Warm)
 	stdout, stderr := stream.New(int(limits.Output)), stream.New(int(limits.Output))
 	job := conversation.Job{
 		Kind: kind, Code: args.Code, Timeout: timeout, Idle: time.Duration(call.Policy.Sandbox.Idle),

@@ -85,7 +85,7 @@ func command(t *testing.T, kind string) mcpclient.Command {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return mcpclient.Command{Path: self, Env: []string{serverKind + "=" + kind}}
+	return mcpclient.Command{Path: self, Env: []string{serverKind + "=" + kind, "GORACE=atexit_sleep_ms=0"}}
 }
 
 func TestStart(t *testing.T) {
