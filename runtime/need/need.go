@@ -70,7 +70,7 @@ func Python(tb testing.TB) {
 func Modules(tb testing.TB, names ...string) {
 	tb.Helper()
 	Python(tb)
-	const find = "import importlib.util, sys; sys.exit(' '.join(n for n in sys.argv[1:] if not importlib.util.find_spec(n)))"
+	const find = "import importlib.util, sys; sys.exit(' '.join(n for n in sys.argv[1:] if not importlib.util.find_spec(n)) or None)"
 	cmd := exec.CommandContext(tb.Context(), python, append([]string{"-I", "-c", find}, names...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		unmet(tb, fmt.Sprintf("%s has no %s", python, strings.TrimSpace(string(out))))

@@ -100,12 +100,12 @@ func TestProgressThrottled(t *testing.T) {
 		p.report("dropped, the client does not read")
 		full = false
 		p.report("a")
-		time.Sleep(progressEvery - time.Nanosecond)
+		<-time.After(progressEvery - time.Nanosecond)
 		p.report("too early")
-		time.Sleep(time.Nanosecond)
+		<-time.After(time.Nanosecond)
 		p.report("b")
 		p.end(t.Context())
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		p.report("too late")
 		if diff := cmp.Diff([]any{1, "a", 2, "b"}, sent); diff != "" {
 			t.Errorf("sent (-want +got):\n%s", diff)
@@ -130,7 +130,7 @@ func TestSettle(t *testing.T) {
 			if tt.sent {
 				p.report("x")
 			}
-			time.Sleep(tt.pause)
+			<-time.After(tt.pause)
 			begin := time.Now()
 			p.end(t.Context())
 			if took := time.Since(begin); took != tt.want {
