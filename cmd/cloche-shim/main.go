@@ -5,13 +5,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"cloche.dev/cloche/runtime/cgroup"
 	"cloche.dev/cloche/runtime/container"
 	"cloche.dev/cloche/runtime/sandbox"
 	"cloche.dev/cloche/runtime/shim"
@@ -46,12 +49,25 @@ func run(args []string) error {
 	o.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	// Nothing that the shim starts may read its server's socket.
 	unix.CloseOnExec(3)
-	return shim.Serve(context.Background(), os.NewFile(3, "server"), o.Log, func() (sandbox.Runner, error) {
+	err := shim.Serve(context.Background(), os.NewFile(3, "server"), o.Log, func() (sandbox.Runner, error) {
 		if err := ownMounts(); err != nil {
 			return nil, err
 		}
 		return container.New(o)
 	})
+	return errors.Join(err, removeGroup(o.Cgroup))
+}
+
+// removeGroup removes the sandboxes' control group, in case that nobody is left
+// who would. In version 2 this process is in it, and it stays for the next
+// server.
+func removeGroup(path string) error {
+	g := cgroup.At(path)
+	if g.V2 {
+		return nil
+	}
+	g.Kill() // what could not be ended before
+	return g.Remove(time.Second)
 }
 
 // ownMounts parts this mount namespace from the host's and gives it a /proc of

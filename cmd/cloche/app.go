@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -38,8 +38,6 @@ type app struct {
 	runner   *shim.Runner
 	pool     *pool.Pool
 	set      *conversation.Set
-	stop     context.CancelFunc
-	work     sync.WaitGroup
 }
 
 // openApp puts a server together, which logs to stderr what is at least of that
@@ -75,14 +73,12 @@ func openApp(ctx context.Context, line *commandLine, stderr io.Writer, least slo
 	}
 	a := &app{policy: policy, log: log, instance: own}
 	a.runner = shim.New(shim.Options{Path: program, Instance: own.Name, Log: log, Stderr: stderr})
-	ctx, a.stop = context.WithCancel(ctx)
 	life := context.WithoutCancel(ctx) // sandboxes outlive the signal that stops the server, for its grace
 	a.pool = pool.New(life, a.runner, log)
 	a.set = conversation.NewSet(life, conversation.Options{
 		Pool: a.pool, Log: log, MaxSandboxes: func() int { return policy.Current().Pool.Max },
 	})
 	a.assemble(hint)
-	a.watch(ctx)
 	return a, nil
 }
 
@@ -98,14 +94,25 @@ func (a *app) assemble(hint string) {
 	}
 }
 
-// watch follows the configuration file until a closes.
-func (a *app) watch(ctx context.Context) {
+// follow takes a new policy whenever the configuration file changes, and at
+// SIGHUP. The function it returns ends that, and waits for it.
+func (a *app) follow(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
-	a.work.Go(func() {
-		defer signal.Stop(hup)
-		a.policy.Watch(ctx, hup)
-	})
+	var work sync.WaitGroup
+	work.Go(func() { a.policy.Watch(ctx, hup) })
+	return func() {
+		cancel()
+		work.Wait()
+		signal.Stop(hup)
+	}
+}
+
+// untold keeps the id of the conversation of hint out of head lines: it is of no
+// use once this process has ended.
+func (a *app) untold(hint string) {
+	a.set.ByHint(localUser, hint).Tell()
 }
 
 // warm starts what the first call will need. What fails, the call will tell.
@@ -123,14 +130,12 @@ func (a *app) call(ctx context.Context, call *tools.Call) (tools.Result, error) 
 		}
 		names = append(names, t.Name)
 	}
-	return tools.Result{}, fault.New(fault.NotFound, "no tool %q; there are: %v", call.Tool, names)
+	return tools.Result{}, fault.New(fault.NotFound, "no tool %q; there are %s", call.Tool, strings.Join(names, ", "))
 }
 
 // Close ends sandboxes and the shim and gives the instance's name up.
 // Preconditions: no call runs.
 func (a *app) Close(ctx context.Context) error {
-	a.stop()
-	a.work.Wait()
 	a.set.Close(ctx)
 	a.pool.Close(ctx)
 	return errors.Join(a.runner.Close(), a.instance.Close())
@@ -162,25 +167,4 @@ func shimPath() (string, error) {
 	}
 	return "", fault.New(fault.Unavailable,
 		"%s is neither beside cloche (%s) nor named in CLOCHE_SHIM; build both programs: go build -o DIR ./cmd/...", name, filepath.Dir(self))
-}
-
-// logger writes to w as the policy says, but nothing below least.
-func logger(w io.Writer, l config.Log, least slog.Level) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
-		level = slog.LevelInfo // the configuration takes known levels alone
-	}
-	o := &slog.HandlerOptions{Level: max(level, least)}
-	if l.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, o))
-	}
-	return slog.New(slog.NewTextHandler(w, o))
-}
-
-// readable is what a person at the terminal reads of an error.
-func readable(err error) string {
-	if f, ok := errors.AsType[*fault.Error](err); ok && f.Unwrap() != nil {
-		return fmt.Sprintf("%s (%v)", f.Text(), f.Unwrap())
-	}
-	return err.Error()
 }

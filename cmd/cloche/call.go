@@ -15,7 +15,7 @@ import (
 type callCommand struct {
 	Conversation string `placeholder:"NAME" help:"Name of the conversation that the call belongs to."`
 	JSON         bool   `help:"Print the whole result as JSON."`
-	Tool         string `arg:"" help:"Name of the tool."`
+	Tool         string `arg:"" predictor:"tool" help:"Name of the tool."`
 	Arguments    string `arg:"" optional:"" default:"{}" help:"Its arguments, a JSON object; - reads them from standard input."`
 }
 
@@ -35,14 +35,16 @@ const maxArguments = 64 << 20
 func (c *callCommand) Run(ctx context.Context, line *commandLine, s streams) (err error) {
 	arguments := []byte(c.Arguments)
 	if c.Arguments == "-" {
-		if arguments, err = io.ReadAll(io.LimitReader(s.in, maxArguments)); err != nil {
-			return fmt.Errorf("read arguments: %w", err)
+		if arguments, err = readArguments(s.in); err != nil {
+			return err
 		}
 	}
-	a, err := openApp(ctx, line, s.err, slog.LevelWarn, "name\x00"+c.Conversation)
+	hint := "name\x00" + c.Conversation
+	a, err := openApp(ctx, line, s.err, slog.LevelError, hint)
 	if err != nil {
 		return err
 	}
+	a.untold(hint)
 	defer func() {
 		if cerr := a.Close(ctx); err == nil {
 			err = cerr
@@ -50,22 +52,36 @@ func (c *callCommand) Run(ctx context.Context, line *commandLine, s streams) (er
 	}()
 	result, err := a.call(ctx, &tools.Call{Tool: c.Tool, Arguments: arguments})
 	if err != nil {
-		return c.failed(s, err)
+		return c.refused(s.out, err)
 	}
 	return c.print(s.out, result)
 }
 
-// failed tells of a call that was not carried out.
-func (c *callCommand) failed(s streams, err error) error {
+// refused tells of a call that was not carried out.
+func (c *callCommand) refused(w io.Writer, err error) error {
 	if !c.JSON {
 		return err
 	}
-	kind := fault.KindOf(err)
-	answer := map[string]any{"isError": true, "error": map[string]any{"kind": kind, "text": readable(err)}}
-	if werr := encode(s.out, answer); werr != nil {
-		return werr
+	if err := encode(w, refusal(err)); err != nil {
+		return err
 	}
 	return &exitError{code: exitFailure}
+}
+
+func readArguments(r io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxArguments+1))
+	if err == nil && len(text) > maxArguments {
+		err = fmt.Errorf("standard input has more than %d bytes", maxArguments)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read arguments: %w", err)
+	}
+	return text, nil
+}
+
+// refusal is the JSON of a call that was not carried out.
+func refusal(err error) map[string]any {
+	return map[string]any{"isError": true, "error": map[string]any{"kind": fault.KindOf(err), "text": readable(err)}}
 }
 
 func (c *callCommand) print(w io.Writer, r tools.Result) error {

@@ -47,7 +47,7 @@ func (demoCommand) Run(ctx context.Context, line *commandLine, s streams) (err e
 	start := time.Now()
 	client, err := mcpclient.Start(ctx, mcpclient.Command{Path: self, Args: append(args, "stdio"), Stderr: &log})
 	if err != nil {
-		return fmt.Errorf("%w\n%s", err, log.String())
+		return fmt.Errorf("the server did not start; cloche doctor may say why\n%w\n%s", err, strings.TrimSpace(log.String()))
 	}
 	defer func() {
 		if cerr := client.Close(); err == nil {
@@ -58,7 +58,7 @@ func (demoCommand) Run(ctx context.Context, line *commandLine, s streams) (err e
 	d.say("%s %s answered after %s; both speak protocol %s.", client.ServerName(), client.ServerVersion(), ms(time.Since(start)), client.ProtocolVersion())
 	for _, step := range []func() error{d.tools, d.first, d.data, d.walls, d.limits, d.timings} {
 		if err := step(); err != nil {
-			return fmt.Errorf("%w\ncloche doctor may say why\n%s", err, log.String())
+			return fmt.Errorf("%w\ncloche doctor may say why\n%s", err, strings.TrimSpace(log.String()))
 		}
 	}
 	d.title("That was it")
@@ -176,16 +176,3 @@ func median(list []time.Duration) time.Duration {
 	slices.Sort(list)
 	return list[len(list)/2]
 }
-
-// lastLines keeps the end of a log.
-type lastLines struct{ text []byte }
-
-const keptLog = 4 << 10
-
-func (l *lastLines) Write(p []byte) (int, error) {
-	l.text = append(l.text, p...)
-	l.text = l.text[max(0, len(l.text)-keptLog):]
-	return len(p), nil
-}
-
-func (l *lastLines) String() string { return string(l.text) }

@@ -41,7 +41,7 @@ func (c *doctorCommand) Run(ctx context.Context, line *commandLine, s streams) e
 	h := thisHost()
 	findings := []finding{
 		h.kernel(),
-		h.userNamespaces(),
+		h.userNamespaces(ctx),
 		h.python(),
 		h.shim(),
 		h.configuration(line),
@@ -56,7 +56,7 @@ func (c *doctorCommand) Run(ctx context.Context, line *commandLine, s streams) e
 		findings = append(findings, h.sandbox(ctx, line)...)
 	} else {
 		findings = append(findings, finding{
-			"sandbox", missing, "not tried, for what is missing above", "cloche doctor",
+			"sandbox", missing, "not tried; mend what is missing above, then try again", "cloche doctor",
 		})
 	}
 	if err := c.print(s.out, findings); err != nil {

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,6 +32,8 @@ type host struct {
 	uid     int
 	release string // of its kernel
 	shimAt  func() (string, error)
+	// namespaces makes those that sandboxes need, for a moment.
+	namespaces func(context.Context) error
 }
 
 func thisHost() host {
@@ -37,15 +42,48 @@ func thisHost() host {
 	if unix.Uname(&u) == nil {
 		release = unix.ByteSliceToString(u.Release[:])
 	}
-	return host{root: "/", uid: os.Getuid(), release: release, shimAt: shimPath}
+	return host{root: "/", uid: os.Getuid(), release: release, shimAt: shimPath, namespaces: namespaces}
 }
 
-// asRoot is a command that needs root.
-func (h host) asRoot(command string) string {
-	if h.uid == 0 {
-		return command
+// namespaces starts this program, with nothing to do, in namespaces of its own.
+func namespaces(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", "version")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 	}
-	return "sudo " + command
+	return cmd.Run()
+}
+
+// asRoot is a line of commands that need root.
+func (h host) asRoot(commands ...string) string {
+	if h.uid != 0 {
+		for i, c := range commands {
+			commands[i] = "sudo " + c
+		}
+	}
+	return strings.Join(commands, " && ")
+}
+
+// there says whether the host has a file, or something else, of that name.
+func (h host) there(name string) bool {
+	_, err := os.Stat(filepath.Join(h.root, name))
+	return err == nil
+}
+
+// newKernel installs one of the distribution's.
+func (h host) newKernel() string {
+	return h.asRoot("apt-get install linux-image-"+runtime.GOARCH, "reboot")
+}
+
+// quoted is a word of a shell's.
+func quoted(word string) string {
+	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-+:@%="
+	if word != "" && strings.Trim(word, plain) == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // oldest is the first kernel with mount_setattr(2), which the root filesystem
@@ -60,15 +98,18 @@ func (h host) kernel() finding {
 	if major < oldestMajor || major == oldestMajor && minor < oldestMinor {
 		return finding{
 			"kernel", missing, fmt.Sprintf("Linux %s; %d.%d or newer is needed", h.release, oldestMajor, oldestMinor),
-			h.asRoot("apt-get install linux-image-amd64 && reboot"),
+			h.newKernel(),
 		}
 	}
 	return finding{"kernel", good, "Linux " + h.release, ""}
 }
 
-// userNamespaces reads the switches that forbid them.
-func (h host) userNamespaces() finding {
+// userNamespaces makes one, and reads the switches that forbid them.
+func (h host) userNamespaces(ctx context.Context) finding {
 	const name = "user namespaces"
+	if !h.there("proc/self/ns/user") {
+		return finding{name, missing, "this kernel was built without them", h.newKernel()}
+	}
 	switches := []struct{ file, bad, sysctl, what string }{
 		{"proc/sys/user/max_user_namespaces", "0", "user.max_user_namespaces=15000", "none are allowed"},
 		{"proc/sys/kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone=1", "ordinary users may make none"},
@@ -83,10 +124,22 @@ func (h host) userNamespaces() finding {
 			return finding{name, missing, s.what, h.asRoot("sysctl -w " + s.sysctl)}
 		}
 	}
-	if _, err := os.Stat(filepath.Join(h.root, "proc/self/ns/user")); err != nil {
-		return finding{name, missing, "this kernel was built without them", h.asRoot("apt-get install linux-image-amd64 && reboot")}
+	err := h.namespaces(ctx)
+	switch {
+	case err == nil:
+		return finding{name, good, "allowed", ""}
+	case h.there(".dockerenv") || h.there("run/.containerenv"):
+		return finding{
+			name, missing, fmt.Sprintf("the container that this runs in forbids them (%v)", err),
+			"docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined IMAGE",
+		}
+	case errors.Is(err, unix.ENOSPC):
+		return finding{name, missing, "as many as are allowed are in use", h.asRoot("sysctl -w user.max_user_namespaces=15000")}
 	}
-	return finding{name, good, "allowed", ""}
+	return finding{
+		name, missing, fmt.Sprintf("none can be made, though no switch forbids them (%v); something that confines this process does", err),
+		h.asRoot("cloche doctor"),
+	}
 }
 
 func (h host) python() finding {
@@ -99,33 +152,42 @@ func (h host) python() finding {
 func (h host) shim() finding {
 	path, err := h.shimAt()
 	if err == nil {
-		err = unix.Access(path, unix.R_OK)
+		var f *os.File
+		if f, err = os.Open(path); err == nil {
+			f.Close()
+		}
 	}
 	if err != nil {
-		self, serr := os.Executable()
-		if serr != nil {
-			self = "cloche"
-		}
-		return finding{
-			"cloche-shim", missing, readable(err),
-			"CGO_ENABLED=1 go build -o " + filepath.Dir(self) + "/ cloche.dev/cloche/cmd/cloche-shim",
-		}
+		return finding{"cloche-shim", missing, readable(err), buildShim()}
 	}
 	return finding{"cloche-shim", good, path, ""}
 }
 
+// buildShim builds the shim beside this program.
+func buildShim() string {
+	dir := "."
+	if self, err := os.Executable(); err == nil {
+		dir = filepath.Dir(self)
+	}
+	return "CGO_ENABLED=1 go build -o " + quoted(dir) + "/ cloche.dev/cloche/cmd/cloche-shim"
+}
+
 func (h host) configuration(line *commandLine) finding {
+	const name = "configuration"
 	path, err := config.Find(line.Config)
+	if errors.Is(err, fs.ErrNotExist) {
+		return finding{name, missing, err.Error(), "cloche policy show > " + quoted(line.Config)}
+	}
 	if err == nil {
 		_, err = config.Load(path)
 	}
 	switch {
 	case err != nil:
-		return finding{"configuration", missing, err.Error(), "cloche policy check " + path}
+		return finding{name, missing, err.Error(), strings.TrimSpace("cloche policy check " + quoted(path))}
 	case path == "":
-		return finding{"configuration", good, "no file; the defaults hold", ""}
+		return finding{name, good, "no file; the defaults hold", ""}
 	}
-	return finding{"configuration", good, path, ""}
+	return finding{name, good, path, ""}
 }
 
 func (h host) dataDirectory(line *commandLine) finding {
@@ -136,7 +198,7 @@ func (h host) dataDirectory(line *commandLine) finding {
 	}
 	own, err := instance.Open(dir, sweep)
 	if own == nil {
-		return finding{name, missing, err.Error(), fmt.Sprintf("mkdir -p %s && chown %d %s && chmod 700 %s", dir, h.uid, dir, dir)}
+		return finding{name, missing, err.Error(), h.usable(dir)}
 	}
 	if cerr := own.Close(); err == nil {
 		err = cerr
@@ -145,6 +207,18 @@ func (h host) dataDirectory(line *commandLine) finding {
 		return finding{name, limited, "what a server that died has left cannot be removed: " + err.Error(), h.asRoot("cloche doctor")}
 	}
 	return finding{name, good, dir, ""}
+}
+
+// usable makes a data directory of dir.
+func (h host) usable(dir string) string {
+	var st unix.Stat_t
+	switch err := unix.Stat(dir, &st); {
+	case err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return "mv " + quoted(dir) + " " + quoted(dir+".old")
+	case err == nil && int(st.Uid) == h.uid:
+		return "chmod 700 " + quoted(dir)
+	}
+	return h.asRoot(fmt.Sprintf("install -d -m 700 -o %d %s", h.uid, quoted(dir)))
 }
 
 // shows tells what a sandbox sees of the host beyond the distribution's
@@ -172,9 +246,10 @@ func (h host) shows() finding {
 
 // sandbox runs code in a real one.
 func (h host) sandbox(ctx context.Context, line *commandLine) []finding {
-	a, err := openApp(ctx, line, io.Discard, slog.LevelError, "doctor")
+	var log lastLines
+	a, err := openApp(ctx, line, &log, slog.LevelWarn, "doctor")
 	if err != nil {
-		return []finding{{"sandbox", missing, readable(err), "cloche --data-dir DIR doctor"}}
+		return []finding{h.noSandbox(err, "")}
 	}
 	start := time.Now()
 	inv, err := inventory.New(a.runner).Of(ctx, code.Kind(a.policy.Current()))
@@ -184,13 +259,24 @@ func (h host) sandbox(ctx context.Context, line *commandLine) []finding {
 		setup, err = a.runner.Limited(ctx)
 	}
 	if err = errors.Join(err, a.Close(ctx)); err != nil {
-		return []finding{{"sandbox", missing, readable(err), "cloche --data-dir DIR doctor, with log.level = \"debug\""}}
+		return []finding{h.noSandbox(err, log.String())}
 	}
 	return []finding{
 		{"sandbox", good, fmt.Sprintf("started and ran Python %s in %s", inv.Python, human.Seconds(took)), ""},
 		h.limits(setup),
 		h.modules(inv),
 	}
+}
+
+// noSandbox tells why there is none, though nothing that was looked at forbids
+// it, with the last line of the log.
+func (h host) noSandbox(err error, log string) finding {
+	detail := readable(err)
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	if last := lines[len(lines)-1]; last != "" {
+		detail += "; the log ends: " + last
+	}
+	return finding{"sandbox", missing, detail, buildShim()}
 }
 
 func (h host) limits(setup shim.Setup) finding {

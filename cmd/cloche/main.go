@@ -9,10 +9,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
-	"github.com/willabides/kongplete"
 )
 
 // Exit codes that every command shares.
@@ -27,14 +27,14 @@ type commandLine struct {
 	Config  string `placeholder:"FILE" type:"path" help:"Configuration file. Else /etc/cloche/config.toml, or ~/.config/cloche/config.toml for an ordinary user; without a file the defaults hold."`
 	DataDir string `placeholder:"DIR" type:"path" help:"Data directory. Else $$CLOCHE_DATA_DIR, else /var/lib/cloche for root, else ~/.local/state/cloche."`
 
-	Stdio      stdioCommand                 `cmd:"" help:"Serve one MCP client on standard input and output."`
-	Run        runCommand                   `cmd:"" help:"Run Python files the way an agent's code is run."`
-	Call       callCommand                  `cmd:"" help:"Call a tool and print its result."`
-	Demo       demoCommand                  `cmd:"" help:"See an agent's client at work on real data, step by step."`
-	Doctor     doctorCommand                `cmd:"" help:"Say what this host can do, what is missing, and the command that mends it."`
-	Policy     policyCommand                `cmd:"" help:"Check or show the policy."`
-	Version    versionCommand               `cmd:"" help:"Print the version."`
-	Completion kongplete.InstallCompletions `cmd:"" help:"Print the line that makes your shell complete cloche's commands."`
+	Stdio      stdioCommand      `cmd:"" help:"Serve one MCP client on standard input and output."`
+	Run        runCommand        `cmd:"" help:"Run Python files the way an agent's code is run."`
+	Call       callCommand       `cmd:"" help:"Call a tool and print its result."`
+	Demo       demoCommand       `cmd:"" help:"See an agent's client at work on real data, step by step."`
+	Doctor     doctorCommand     `cmd:"" help:"Say what this host can do, what is missing, and the command that mends it."`
+	Policy     policyCommand     `cmd:"" help:"Check or show the policy."`
+	Version    versionCommand    `cmd:"" help:"Print the version."`
+	Completion completionCommand `cmd:"" help:"Print what makes your shell complete cloche's commands."`
 }
 
 // A streams is what a command reads and writes.
@@ -77,9 +77,8 @@ func run(ctx context.Context, args []string, s streams) int {
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(s, &line),
 	)
-	kongplete.Complete(parser, kongplete.WithExitFunc(func(code int) { ended = code }))
-	if ended >= 0 {
-		return ended
+	if completed(parser, os.Getenv) {
+		return exitOK
 	}
 	if len(args) == 0 {
 		args = []string{"--help"}
@@ -89,10 +88,23 @@ func run(ctx context.Context, args []string, s streams) int {
 		return ended
 	}
 	if err != nil {
-		fmt.Fprintf(s.err, "cloche: %v\nTry: cloche --help\n", err)
+		fmt.Fprintf(s.err, "cloche: %v\nTry: %s --help\n", err, asked(err))
 		return exitUsage
 	}
 	return exitCode(k.Run(), s.err)
+}
+
+// asked is the command that a wrong command line is about, as it is typed.
+func asked(err error) string {
+	words := []string{"cloche"}
+	if e, ok := errors.AsType[*kong.ParseError](err); ok {
+		for _, p := range e.Context.Path {
+			if p.Command != nil {
+				words = append(words, p.Command.Name)
+			}
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // exitCode says what went wrong, if anything did, and returns the exit code.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -36,9 +35,15 @@ func (c *policyCheckCommand) Run(line *commandLine, s streams) error {
 	var policy config.Config
 	if err == nil {
 		policy, err = config.Load(path)
+	} else {
+		path = explicit
 	}
 	if c.JSON {
 		return c.json(s, path, policy, err)
+	}
+	if list, ok := errors.AsType[*config.Error](err); ok {
+		fmt.Fprintln(s.err, list) // as compilers and editors have it
+		return &exitError{code: exitFailure}
 	}
 	if err != nil {
 		return err
@@ -51,17 +56,33 @@ func (c *policyCheckCommand) Run(line *commandLine, s streams) error {
 	return err
 }
 
-// json prints the outcome for programs.
+// A checked is the outcome for programs.
+type checked struct {
+	OK       bool      `json:"ok"`
+	Path     string    `json:"path"`
+	Policy   string    `json:"policy,omitempty"`
+	Problems []problem `json:"problems,omitempty"`
+	Error    string    `json:"error,omitempty"`
+}
+
+type problem struct {
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
+	Text   string `json:"text"`
+}
+
 func (c *policyCheckCommand) json(s streams, path string, policy config.Config, err error) error {
-	answer := map[string]any{"path": path, "ok": err == nil}
-	if err == nil {
-		answer["policy"] = policy.Digest()
-	} else if list, ok := errors.AsType[*config.Error](err); ok {
-		answer["problems"] = list.Problems
+	answer := checked{OK: err == nil, Path: path}
+	if list, ok := errors.AsType[*config.Error](err); ok {
+		for _, p := range list.Problems {
+			answer.Problems = append(answer.Problems, problem{p.Line, p.Column, p.Text})
+		}
+	} else if err != nil {
+		answer.Error = err.Error()
 	} else {
-		answer["error"] = err.Error()
+		answer.Policy = policy.Digest()
 	}
-	if werr := json.NewEncoder(s.out).Encode(answer); werr != nil {
+	if werr := encode(s.out, answer); werr != nil {
 		return werr
 	}
 	if err != nil {

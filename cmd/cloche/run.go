@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,8 +9,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -28,16 +30,17 @@ const (
 )
 
 type runCommand struct {
-	Conversation string        `placeholder:"NAME" help:"Name of the conversation that the code belongs to."`
-	Timeout      time.Duration `placeholder:"TIME" help:"How long each file may run, such as 90s; calls.timeout if not given."`
-	JSON         bool          `help:"Print each result as JSON, one a line."`
-	Files        []string      `arg:"" optional:"" name:"file" help:"Python files, run one after the other until one fails; - is standard input. Without any, a prompt."`
+	Conversation string `placeholder:"NAME" help:"Name of the conversation that the code belongs to."`
+	Timeout      *span  `placeholder:"TIME" help:"How long each file may run, such as 90s or 5m; calls.timeout if not given."`
+	JSON         bool   `help:"Print each result as JSON, one a line."`
+
+	Files []string `arg:"" optional:"" name:"file" help:"Python files, run one after the other until one fails; - is standard input. Without any, a prompt."`
 }
 
 func (runCommand) Help() string {
 	return `What the code prints goes to standard output and standard error; the line that an agent gets about the run goes to standard error.
 
-Exit codes: that of the code; 124 if it ran past its limit, 137 if it was out of memory, 128 and the signal if one ended it, 125 if it was not run, 2 for a wrong command line.
+Exit codes: that of the code, at the prompt of the last entry; 124 if it ran past its limit, 137 if it was out of memory, 128 and the signal if one ended it (130 for Ctrl-C), 125 if it was not run or its sandbox was lost, 2 for a wrong command line.
 
 Examples:
   cloche run analysis.py
@@ -45,36 +48,57 @@ Examples:
   cloche run`
 }
 
+// A span is a time on the command line: 90s, 1m30s, or a number of seconds.
+type span time.Duration
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *span) UnmarshalText(text []byte) error {
+	d, err := time.ParseDuration(string(text))
+	if err != nil {
+		d, err = time.ParseDuration(string(text) + "s")
+	}
+	if err != nil {
+		return fmt.Errorf("%q is no time; write it like 90s, 1m30s or 90", text)
+	}
+	*s = span(d)
+	return nil
+}
+
 // Run runs the files, or a prompt.
 func (c *runCommand) Run(ctx context.Context, line *commandLine, s streams) (err error) {
-	a, err := openApp(ctx, line, s.err, slog.LevelWarn, "name\x00"+c.Conversation)
+	hint := "name\x00" + c.Conversation
+	a, err := openApp(ctx, line, s.err, slog.LevelError, hint)
 	if err != nil {
 		return &exitError{exitNotRun, err}
 	}
+	a.untold(hint)
 	defer func() {
 		if cerr := a.Close(ctx); err == nil && cerr != nil {
 			err = &exitError{exitNotRun, cerr}
 		}
 	}()
+	most := int(a.policy.Current().Calls.MaxCode)
+	one := func(source string) error { return c.one(ctx, a, s, source) }
 	if len(c.Files) == 0 {
 		a.warm(ctx)
-		return c.prompt(ctx, a, s)
+		p := prompt{in: s.in, err: s.err, person: terminal(s.in), most: most, run: one}
+		return p.serve(ctx)
 	}
 	for _, name := range c.Files {
-		source, err := readSource(name, s.in, int64(a.policy.Current().Calls.MaxCode))
+		source, err := readSource(name, s.in, most)
 		if err != nil {
 			return &exitError{exitNotRun, err}
 		}
-		if err := c.one(ctx, a, s, source); err != nil {
+		if err := one(source); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readSource reads a file, or standard input, up to one byte past limit: the
-// call then says what is wrong.
-func readSource(name string, stdin io.Reader, limit int64) (string, error) {
+// readSource reads a file, or standard input, up to one byte past most: the
+// call then says what is wrong. A byte order mark is left out, as Python does.
+func readSource(name string, stdin io.Reader, most int) (string, error) {
 	r := stdin
 	if name != "-" {
 		f, err := os.Open(name)
@@ -84,9 +108,13 @@ func readSource(name string, stdin io.Reader, limit int64) (string, error) {
 		defer f.Close()
 		r = f
 	}
-	text, err := io.ReadAll(io.LimitReader(r, limit+1))
+	text, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
 	if err != nil {
-		return "", fmt.Errorf("read %s: %w", name, err)
+		return "", fmt.Errorf("read code: %w", err)
+	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if len(text) <= most && !utf8.Valid(text) {
+		return "", fmt.Errorf("%s is not UTF-8 text, which Python code must be here", strconv.Quote(name))
 	}
 	return string(text), nil
 }
@@ -94,8 +122,8 @@ func readSource(name string, stdin io.Reader, limit int64) (string, error) {
 // one runs a source; its error is that of the code.
 func (c *runCommand) one(ctx context.Context, a *app, s streams, source string) error {
 	arguments := map[string]any{"code": source}
-	if c.Timeout != 0 {
-		arguments["timeout_seconds"] = c.Timeout.Seconds()
+	if c.Timeout != nil {
+		arguments["timeout_seconds"] = time.Duration(*c.Timeout).Seconds()
 	}
 	raw, err := json.Marshal(arguments)
 	if err != nil {
@@ -103,6 +131,9 @@ func (c *runCommand) one(ctx context.Context, a *app, s streams, source string) 
 	}
 	result, err := a.call(ctx, &tools.Call{Tool: "code_interpreter", Arguments: raw})
 	if err != nil {
+		if c.JSON {
+			err = errors.Join(err, encode(s.out, refusal(err)))
+		}
 		return &exitError{exitNotRun, err}
 	}
 	report, ok := result.Structured.(headline.Structured)
@@ -110,10 +141,11 @@ func (c *runCommand) one(ctx context.Context, a *app, s streams, source string) 
 		return errors.New("code_interpreter answered no report")
 	}
 	if c.JSON {
-		if err := encode(s.out, report); err != nil {
-			return err
-		}
-	} else if err := show(s, result, report); err != nil {
+		err = encode(s.out, report)
+	} else {
+		err = show(s, result, report)
+	}
+	if err != nil {
 		return err
 	}
 	if code := codeOf(report.Exit); code != 0 {
@@ -127,86 +159,33 @@ func show(s streams, result tools.Result, report headline.Structured) error {
 	if _, err := io.WriteString(s.out, report.Stdout); err != nil {
 		return err
 	}
-	if _, err := io.WriteString(s.err, report.Stderr); err != nil {
-		return err
+	// The line stands by itself, whatever the code ended its output with.
+	said := report.Stderr
+	if last := report.Stdout + said; last != "" && !strings.HasSuffix(last, "\n") {
+		said += "\n"
 	}
 	head, _, _ := strings.Cut(text(result), "\n")
-	_, err := fmt.Fprintln(s.err, head)
+	_, err := fmt.Fprintln(s.err, said+head)
 	return err
 }
 
+// codeOf is the exit code for the way in which code ended.
 func codeOf(e headline.StructuredExit) int {
 	switch {
 	case e.Code != nil:
 		return *e.Code
 	case e.Signal != 0:
 		return exitSignal + e.Signal
-	case e.Reason == "timeout":
+	}
+	switch e.Reason {
+	case "timeout":
 		return exitTimeout
-	case e.Reason == "out_of_memory":
+	case "out_of_memory":
 		return exitNoMemory
+	case "stopped":
+		return exitSignal + int(unix.SIGINT)
 	}
-	return exitNotRun
-}
-
-// prompt reads entries and runs each. An entry is a line, or a block up to an
-// empty line if the first line does not stand for itself.
-func (c *runCommand) prompt(ctx context.Context, a *app, s streams) error {
-	person := terminal(s.in)
-	say := func(text string) {
-		if person {
-			fmt.Fprint(s.err, text)
-		}
-	}
-	say("Each entry runs in a fresh process: variables do not stay. A block ends with an empty line. Ctrl-D ends.\n")
-	in := bufio.NewScanner(s.in)
-	in.Buffer(nil, int(a.policy.Current().Calls.MaxCode)+1)
-	var entry []string
-	for {
-		if len(entry) == 0 {
-			say(">>> ")
-		} else {
-			say("... ")
-		}
-		more := in.Scan()
-		if more {
-			entry = append(entry, in.Text())
-		}
-		if more && unfinished(entry) {
-			continue
-		}
-		if source := strings.Join(entry, "\n"); strings.TrimSpace(source) != "" {
-			// What the code's own exit was is in the line that is shown.
-			if err := c.one(ctx, a, s, source+"\n"); err != nil && !isExit(err) {
-				say(fmt.Sprintf("cloche: %s\n", readable(err)))
-			}
-		}
-		entry = nil
-		if !more || ctx.Err() != nil {
-			say("\n")
-			return in.Err()
-		}
-	}
-}
-
-// isExit says that err is nothing but the code's own exit.
-func isExit(err error) bool {
-	e, ok := errors.AsType[*exitError](err)
-	return ok && e.err == nil
-}
-
-// unfinished says whether an entry goes on: its first line opens something, and
-// its last is not empty.
-func unfinished(entry []string) bool {
-	first, last := strings.TrimSpace(entry[0]), entry[len(entry)-1]
-	if first == "" {
-		return false
-	}
-	opens := strings.HasSuffix(first, ":") || strings.HasSuffix(first, `\`) || strings.HasPrefix(first, "@") ||
-		strings.Count(first, "(")+strings.Count(first, "[")+strings.Count(first, "{") >
-			strings.Count(first, ")")+strings.Count(first, "]")+strings.Count(first, "}") ||
-		strings.Count(first, `"""`)%2 == 1 || strings.Count(first, "'''")%2 == 1
-	return opens && strings.TrimSpace(last) != ""
+	return exitNotRun // it was lost
 }
 
 // terminal says whether r is one.

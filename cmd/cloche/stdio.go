@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -44,7 +45,11 @@ func (c *stdioCommand) Run(ctx context.Context, line *commandLine, s streams) (e
 			err = cerr
 		}
 	}()
+	defer a.follow(ctx)()
 	a.warm(ctx)
+	if terminal(s.in) {
+		fmt.Fprintln(s.err, "cloche stdio speaks the Model Context Protocol with the client that starts it, here with you; cloche demo shows such a client at work, Ctrl-D ends this.")
+	}
 	server := mcp.New(mcp.Options{
 		Name: "cloche", Title: "cloche", Version: version(),
 		Description:  "A Linux workspace for agents: Python in a container without network and without credentials.",

@@ -106,7 +106,19 @@ func (g *Group) Kill() {
 // Find returns the group of an instance of which nothing but the name is known,
 // in order to kill and remove what it left behind.
 func Find(instance string) *Group {
-	g := &Group{Path: "/" + Name + "/" + instance, V2: V2()}
+	if V2() {
+		return At(pathV2(instance))
+	}
+	return At("/" + Name + "/" + instance)
+}
+
+// At returns the group at path, "" for none, in order to kill and remove what is
+// there.
+func At(path string) *Group {
+	g := &Group{Path: path, V2: V2()}
+	if path == "" {
+		return g
+	}
 	if g.V2 {
 		g.dirs = []string{filepath.Join(root, g.Path)}
 		return g

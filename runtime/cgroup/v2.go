@@ -18,18 +18,33 @@ var wanted = []string{"memory", "cpu", "pids"}
 // above our own that belongs to us: what systemd delegates to a user, or a
 // scope started with Delegate=yes.
 func makeV2(instance string, uid int) (*Group, error) {
-	if os.Getuid() == 0 {
-		g, err := makeV2At("/", []string{Name, instance}, uid)
-		if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
-			return &Group{V2: true}, nil
-		}
-		return g, err
-	}
-	base, ok := delegated()
-	if !ok {
+	base, names := placeV2(instance)
+	if base == "" {
 		return &Group{V2: true}, nil
 	}
-	return makeV2At(base, []string{Name + "-" + instance}, uid)
+	g, err := makeV2At(base, names, uid)
+	if os.Getuid() == 0 && (errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS)) {
+		return &Group{V2: true}, nil
+	}
+	return g, err
+}
+
+// placeV2 returns the group below which that of instance is, "" if it can have
+// none, and the names of the groups that lead to it.
+func placeV2(instance string) (base string, names []string) {
+	if os.Getuid() == 0 {
+		return "/", []string{Name, instance}
+	}
+	return delegated(), []string{Name + "-" + instance}
+}
+
+// pathV2 is where the group of instance is, "" if it can have none.
+func pathV2(instance string) string {
+	base, names := placeV2(instance)
+	if base == "" {
+		return ""
+	}
+	return filepath.Join(append([]string{base}, names...)...)
 }
 
 func makeV2At(base string, names []string, uid int) (*Group, error) {
@@ -77,11 +92,11 @@ func controllers(file string) []string {
 }
 
 // delegated returns the highest group above this process's that belongs to its
-// user and can be divided, from the root of the hierarchy.
-func delegated() (string, bool) {
+// user and can be divided, from the root of the hierarchy; "" if there is none.
+func delegated() string {
 	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
-		return "", false
+		return ""
 	}
 	own := ""
 	for line := range strings.Lines(string(text)) {
@@ -98,5 +113,5 @@ func delegated() (string, bool) {
 		}
 		found = p
 	}
-	return found, found != ""
+	return found
 }

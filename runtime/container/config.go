@@ -54,8 +54,10 @@ func (r *Runner) config(id, root, group string, spec sandbox.Spec) *configs.Conf
 		},
 		Mounts: []*configs.Mount{
 			{Source: "proc", Destination: "/proc", Device: "proc", Flags: unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC},
-			// The root filesystem's own /dev, so that libcontainer makes none.
-			{Source: root + "/dev", Destination: "/dev", Device: "bind", Flags: unix.MS_BIND | unix.MS_REC},
+			// The root filesystem's own /dev, so that libcontainer makes none. All
+			// sandboxes share it: with a single id its owner is the user that code
+			// runs as.
+			{Source: root + "/dev", Destination: "/dev", Device: "bind", Flags: unix.MS_BIND | unix.MS_REC | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV},
 		},
 		MaskPaths:       masked,
 		ReadonlyPaths:   readOnly,
@@ -121,7 +123,7 @@ func (r *Runner) rlimits(l sandbox.Limits) []configs.Rlimit {
 		same(unix.RLIMIT_MEMLOCK, 64<<10),
 		same(unix.RLIMIT_MSGQUEUE, 0),
 		same(unix.RLIMIT_SIGPENDING, 4096),
-		same(unix.RLIMIT_FSIZE, uint64(max(l.WorkBytes, l.TmpBytes, 1<<20))),
+		same(unix.RLIMIT_FSIZE, uint64(max(l.WorkBytes, l.TmpBytes, l.ShmBytes, 1<<20))),
 	}
 	if !r.limits.Memory {
 		// One process's data. Each thread of OpenBLAS takes about 70 MiB of it

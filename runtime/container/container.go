@@ -179,7 +179,7 @@ type Container struct {
 	id   string
 	spec sandbox.Spec
 	lc   *libcontainer.Container
-	pid  int
+	self *os.File      // the first process, as a pidfd: nothing else ever is what it names
 	said *tail         // what the first process wrote to standard error
 	done chan struct{} // closed when the first process was waited for
 
@@ -207,7 +207,8 @@ func (c *Container) start(root, group string, control *os.File) error {
 		_ = read.Close()
 		return errors.Join(fmt.Errorf("run container: %w", err), lc.Destroy())
 	}
-	if c.pid, err = p.Pid(); err != nil {
+	if c.self, err = pidfd(p); err != nil {
+		_ = read.Close()
 		return errors.Join(err, lc.Destroy())
 	}
 	c.lc = lc
@@ -218,6 +219,19 @@ func (c *Container) start(root, group string, control *os.File) error {
 			slog.Any("error", err), slog.String("said", c.said.String()))
 	}()
 	return nil
+}
+
+// pidfd returns a descriptor of p, which was started and not waited for.
+func pidfd(p *libcontainer.Process) (*os.File, error) {
+	pid, err := p.Pid()
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open the first process: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "first process"), nil
 }
 
 // Destroy implements sandbox.Container.
@@ -237,6 +251,7 @@ func (c *Container) destroy() error {
 	}
 	<-c.done
 	c.said.close()
+	_ = c.self.Close()
 	c.destroyed = true
 	c.r.mu.Lock()
 	delete(c.r.live, c.id)

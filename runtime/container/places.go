@@ -45,7 +45,7 @@ func (c *Container) Refresh(context.Context) error {
 		defer unix.Close(fd)
 		fds[i] = fd
 	}
-	return inNamespaces(c.pid, []string{"mnt", "ipc"}, func() error {
+	return c.inNamespaces(unix.CLONE_NEWNS|unix.CLONE_NEWIPC, func() error {
 		removeSystemV()
 		for i, p := range places {
 			// EINVAL: not mounted yet.
@@ -129,47 +129,37 @@ func removeSystemV() {
 	}
 }
 
-// inNamespaces runs f on a thread that has joined namespaces of process pid.
-// The thread ends with it: it must never run anything else.
-func inNamespaces(pid int, names []string, f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the runtime ends the thread
-		done <- func() error {
-			// A thread that shares its root directory with others may not change
-			// its mount namespace (setns(2)).
-			if err := unix.Unshare(unix.CLONE_FS); err != nil {
-				return fmt.Errorf("leave the shared root directory: %w", err)
-			}
-			fds, err := openNamespaces(pid, names)
-			defer closeAll(fds)
-			if err != nil {
-				return err
-			}
-			for i, fd := range fds {
-				if err := unix.Setns(fd, 0); err != nil {
-					return fmt.Errorf("enter %s namespace: %w", names[i], err)
-				}
-			}
-			return f()
+// inNamespaces runs f on a thread that has joined kinds of the sandbox's
+// namespaces. The thread ends with it: it must never run anything else.
+func (c *Container) inNamespaces(kinds int, f func() error) error {
+	self, err := c.self.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var ferr error
+	err = self.Control(func(pidfd uintptr) {
+		done := make(chan error, 1)
+		go func() {
+			runtime.LockOSThread() // and never unlocked: the runtime ends the thread
+			done <- join(int(pidfd), kinds, f)
 		}()
-	}()
-	return <-done
+		ferr = <-done
+	})
+	if err != nil {
+		return fmt.Errorf("use the sandbox's first process: %w", err)
+	}
+	return ferr
 }
 
-func openNamespaces(pid int, names []string) (fds []int, err error) {
-	for _, name := range names {
-		fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/%s", pid, name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return fds, fmt.Errorf("open %s namespace: %w", name, err)
-		}
-		fds = append(fds, fd)
+// join lets the calling thread join the namespaces, and runs f.
+func join(pidfd, kinds int, f func() error) error {
+	// A thread that shares its root directory with others may not change its
+	// mount namespace (setns(2)).
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return fmt.Errorf("leave the shared root directory: %w", err)
 	}
-	return fds, nil
-}
-
-func closeAll(fds []int) {
-	for _, fd := range fds {
-		_ = unix.Close(fd)
+	if err := unix.Setns(pidfd, kinds); err != nil {
+		return fmt.Errorf("enter the sandbox's namespaces: %w", err)
 	}
+	return f()
 }

@@ -45,6 +45,7 @@ type Process struct {
 	container sandbox.Container
 	conn      *net.UnixConn
 	spec      sandbox.Spec
+	preload   int         // how many modules it was asked to import
 	ready     chan string // the parent's version
 	done      chan int    // wait statuses
 	gone      chan struct{}
@@ -73,7 +74,7 @@ func Start(ctx context.Context, runner sandbox.Runner, spec sandbox.Spec, preloa
 		return nil, errors.Join(err, conn.Close())
 	}
 	p := &Process{
-		container: container, conn: conn, spec: spec,
+		container: container, conn: conn, spec: spec, preload: len(preload),
 		ready: make(chan string, 1), done: make(chan int, 1), gone: make(chan struct{}), skipped: map[string]string{},
 	}
 	go p.read()
@@ -130,47 +131,79 @@ func (p *Process) Modules() (version string, loaded []string, skipped map[string
 }
 
 // Refresh makes the sandbox as it was before any call. It is for between calls.
-func (p *Process) Refresh(ctx context.Context) error { return p.container.Refresh(ctx) }
+func (p *Process) Refresh(ctx context.Context) error {
+	if err := p.container.Refresh(ctx); err != nil {
+		return err
+	}
+	// What memory ended in an earlier call, unseen by its end, is not to be taken
+	// for the end of the next.
+	var e sandbox.Exit
+	p.memory(ctx, &e)
+	return nil
+}
 
-// Destroy ends the sandbox and what runs in it.
+// Destroy ends the sandbox and what runs in it. Destroying twice is no error.
 func (p *Process) Destroy(ctx context.Context) error {
 	err := p.container.Destroy(ctx)
 	_ = p.conn.CloseRead()
 	_ = p.conn.CloseWrite()
 	<-p.gone
-	return errors.Join(err, p.conn.Close())
+	if cerr := p.conn.Close(); !errors.Is(cerr, net.ErrClosed) {
+		err = errors.Join(err, cerr)
+	}
+	return err
 }
 
-// read takes the parent's messages until it is gone.
+// read takes the parent's messages until it is gone, or says what our parent
+// never does.
 func (p *Process) read() {
 	defer close(p.gone)
 	buf := make([]byte, maxMessage)
 	for {
 		n, err := p.conn.Read(buf)
-		if err != nil || n == 0 {
+		if err != nil || n == 0 || !p.take(string(buf[:n])) {
 			return
 		}
-		word, rest, _ := strings.Cut(string(buf[:n]), " ")
-		switch word {
-		case "ready":
-			p.ready <- rest
-		case "done":
-			status, err := strconv.Atoi(rest)
-			if err != nil {
-				return
-			}
-			p.done <- status
-		case "loaded", "skipped":
-			name, detail, _ := strings.Cut(rest, " ")
-			p.mu.Lock()
-			if word == "loaded" {
-				p.loaded = append(p.loaded, name)
-			} else {
-				p.skipped[name] = detail
-			}
-			p.mu.Unlock()
-		}
 	}
+}
+
+// take takes one message; false if it is none of our parent's. It never waits.
+func (p *Process) take(message string) bool {
+	word, rest, _ := strings.Cut(message, " ")
+	switch word {
+	case "ready":
+		select {
+		case p.ready <- rest:
+			return true
+		default:
+			return false
+		}
+	case "done":
+		status, err := strconv.Atoi(rest)
+		if err != nil {
+			return false
+		}
+		select {
+		case p.done <- status:
+			return true
+		default:
+			return false
+		}
+	case "loaded", "skipped":
+		name, detail, _ := strings.Cut(rest, " ")
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		switch {
+		case len(p.loaded)+len(p.skipped) >= p.preload:
+			return false
+		case word == "loaded":
+			p.loaded = append(p.loaded, name)
+		default:
+			p.skipped[name] = detail
+		}
+		return true
+	}
+	return false
 }
 
 // send sends a message with descriptors.

@@ -58,15 +58,12 @@ func (r *Runner) Start(ctx context.Context, spec sandbox.Spec, control *os.File)
 		return nil, err
 	}
 	id := l.next.Add(1)
+	c := &container{link: l, id: id}
 	if _, err := l.call(ctx, request{Op: opStart, Sandbox: id, Spec: spec}, control); err != nil {
-		if ctx.Err() != nil {
-			// It may have started all the same.
-			_, derr := l.call(context.WithoutCancel(ctx), request{Op: opDestroy, Sandbox: id})
-			err = errors.Join(err, derr)
-		}
-		return nil, err
+		// It may have started all the same, when nobody waited for it any more.
+		return nil, errors.Join(err, c.Destroy(context.WithoutCancel(ctx)))
 	}
-	return &container{link: l, id: id}, nil
+	return c, nil
 }
 
 // Limited says which limits the kernel enforces for each sandbox as a whole. It

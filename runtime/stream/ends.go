@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -60,6 +61,38 @@ func (e *ends) truncate(size int64) {
 // here returns the bytes from lost on.
 func (e *ends) here() []byte {
 	return e.tail[len(e.tail)-int(max(e.size-e.lost, 0)):]
+}
+
+// from returns the bytes from at on, and whether they are all still here. They
+// are valid until the next change.
+func (e *ends) from(at int64) ([]byte, bool) {
+	near := e.here()
+	first := e.size - int64(len(near))
+	switch {
+	case at >= first:
+		return near[at-first:], true
+	case !e.intact():
+		return nil, false
+	case len(near) == 0:
+		return e.head[at:], true
+	}
+	return slices.Concat(e.head[at:], near), true
+}
+
+// lineBefore returns where the line starts that ends before at, and whether
+// there is one that is all still here. At at a line starts.
+func (e *ends) lineBefore(at int64) (int64, bool) {
+	near := e.here()
+	first := e.size - int64(len(near))
+	if at > first {
+		if i := bytes.LastIndexByte(near[:at-1-first], '\n'); i >= 0 {
+			return first + int64(i) + 1, true
+		}
+	}
+	if at == 0 || !e.intact() {
+		return 0, false
+	}
+	return int64(bytes.LastIndexByte(e.head[:min(at-1, first)], '\n')) + 1, true
 }
 
 // intact tells whether nothing is gone.

@@ -72,6 +72,11 @@ func (c *Capture) plain(p []byte) []byte {
 
 // text adds text that is shown as it is, newlines among it.
 func (c *Capture) text(p []byte) {
+	if len(c.below) > 0 {
+		if p = c.over(p); len(p) == 0 {
+			return
+		}
+	}
 	switch {
 	case c.back == 0:
 	case p[0] != '\n':
@@ -85,31 +90,6 @@ func (c *Capture) text(p []byte) {
 		c.line = c.ends.size + int64(bytes.LastIndexByte(p, '\n')) + 1
 	}
 	c.ends.add(p)
-}
-
-// moveBack moves the cursor n runes to the left, at most to the line's start.
-func (c *Capture) moveBack(n int) {
-	if n < lineStart-c.back {
-		c.back += n
-	} else {
-		c.back = lineStart
-	}
-}
-
-// erase removes what is between the cursor and the end of the line, as far as it
-// is still there.
-func (c *Capture) erase() {
-	if c.back == lineStart {
-		c.ends.truncate(c.line)
-	}
-	for ; c.back > 0 && c.ends.size > c.line; c.back-- {
-		n := c.ends.lastRune()
-		if n == 0 {
-			break
-		}
-		c.ends.truncate(c.ends.size - int64(n))
-	}
-	c.back = 0
 }
 
 // strange takes in bytes that are shown in another form, from the start of p on,

@@ -87,30 +87,58 @@ func commandString(b byte) bool {
 
 func intermediate(b byte) bool { return b >= 0x20 && b <= 0x2f }
 
-// obey does what the sequence of seq and final asks for, if that is to move to
-// the left or to erase within the line.
+// obey does what the sequence of seq and final asks for, if that is to move the
+// cursor to the left or by lines, or to erase from it on.
 func (c *Capture) obey(seq []byte, final byte) {
 	if len(seq) < 2 || seq[1] != '[' {
 		return
 	}
 	args := string(seq[2:])
 	switch final {
-	case 'K':
-		switch args {
-		case "", "0":
-			c.erase()
-		case "2":
-			c.back = lineStart
-			c.erase()
-		}
+	case 'J', 'K':
+		c.obeyErase(args, final)
 	case 'G':
 		if args == "" || args == "0" || args == "1" {
 			c.back = lineStart
 		}
-	case 'D':
-		if n, err := strconv.Atoi(cmp.Or(args, "1")); err == nil {
-			c.moveBack(max(n, 1))
+	default:
+		n, err := strconv.Atoi(cmp.Or(args, "1"))
+		if err == nil {
+			c.obeyMove(max(n, 1), final)
 		}
+	}
+}
+
+// obeyMove moves the cursor by n.
+func (c *Capture) obeyMove(n int, final byte) {
+	switch final {
+	case 'A':
+		c.moveUp(n)
+	case 'B':
+		c.moveDown(n)
+	case 'D':
+		c.moveBack(n)
+	case 'E':
+		c.moveDown(n)
+		c.moveTo(0)
+	case 'F':
+		c.moveUp(n)
+		c.moveTo(0)
+	}
+}
+
+// obeyErase erases from the cursor on, in the line or on the screen, or the
+// line.
+func (c *Capture) obeyErase(args string, final byte) {
+	switch {
+	case args == "" || args == "0":
+		c.erase()
+		if final == 'J' {
+			c.below = nil
+		}
+	case args == "2" && final == 'K':
+		c.back = lineStart
+		c.erase()
 	}
 }
 

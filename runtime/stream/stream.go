@@ -5,14 +5,8 @@ package stream
 
 import (
 	"bytes"
-	"context"
-	"errors"
-	"fmt"
-	"io"
-	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"cloche.dev/cloche/policy/human"
 )
@@ -22,8 +16,9 @@ import (
 // its limit, whatever comes. It is for one goroutine.
 //
 // Escape sequences are left out; those that move the cursor within the line or
-// erase in it are obeyed, as are a carriage return and a backspace: the text
-// after them replaces what was there. "\r\n" stays as it is. Bytes that are not
+// by lines, or erase from it on, are obeyed, as are a carriage return and a
+// backspace: the text after them replaces what was there. The cursor goes up as
+// far as a screen is high and the lines are still here. "\r\n" stays as it is. Bytes that are not
 // UTF-8 become U+FFFD. Other control characters, those that change the
 // direction of writing, and sequences that are broken off or longer than
 // maxSequence are shown escaped, as in `\x07`.
@@ -36,15 +31,15 @@ type Capture struct {
 	// back is by how many runes the cursor is before the end of the line. The
 	// next text replaces them; a newline leaves them.
 	back int
+	// below holds the lines below the cursor's, the lowest first, at most screen
+	// of them and no more bytes than the limit. They are not in ends.
+	below [][]byte
 	// part holds the bytes of a rune that is not complete, else nothing.
 	part []byte
 	// sequence holds the bytes of an escape sequence that is not complete, from
 	// its ESC on, else nothing.
 	sequence []byte
 }
-
-// lineStart is a value of Capture.back: the cursor is at the start of the line.
-const lineStart = math.MaxInt
 
 // A Cut says how much of a stream a text shows.
 type Cut struct {
@@ -72,44 +67,10 @@ func (c *Capture) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// CopyFrom takes in what r has until its end, which is a nil error, or until ctx
-// ends, which is the error context.Cause(ctx). A Read that blocks is ended too
-// if r has a read deadline, as an os.Pipe has; otherwise ctx is looked at
-// between reads. After an error r is not to be read any more. What was
-// read before an error has been taken in.
-func (c *Capture) CopyFrom(ctx context.Context, r io.Reader) error {
-	if d, ok := r.(interface{ SetReadDeadline(time.Time) error }); ok {
-		done := make(chan struct{})
-		stop := context.AfterFunc(ctx, func() {
-			defer close(done)
-			// An error means that r is closed or cannot wait: Read returns.
-			_ = d.SetReadDeadline(time.Unix(1, 0))
-		})
-		defer func() {
-			if !stop() {
-				<-done
-			}
-		}()
-	}
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := r.Read(buf)
-		_, _ = c.Write(buf[:n])
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err != nil:
-			return fmt.Errorf("read output: %w", err)
-		}
-	}
-}
-
 // Text returns what there is to see, valid UTF-8, and how much of the whole that
 // is. It may be called again after more was taken in.
 func (c *Capture) Text() (string, Cut) {
-	if len(c.part) > 0 || len(c.sequence) > 0 {
+	if len(c.part) > 0 || len(c.sequence) > 0 || len(c.below) > 0 {
 		c = c.finished()
 	}
 	cut := Cut{Total: c.total, Lines: c.lines}
@@ -127,7 +88,7 @@ func (c *Capture) Text() (string, Cut) {
 }
 
 // finished returns a copy of c to which nothing more comes, so that what is not
-// complete is shown as it is.
+// complete is shown as it is, and the cursor is in the last line.
 func (c *Capture) finished() *Capture {
 	d := *c
 	d.ends.head, d.ends.tail = slices.Clone(c.ends.head), slices.Clone(c.ends.tail)
@@ -138,6 +99,9 @@ func (c *Capture) finished() *Capture {
 	if len(d.part) > 0 {
 		d.text(bytes.Repeat([]byte("\uFFFD"), len(d.part)))
 		d.part = nil
+	}
+	for len(d.below) > 0 {
+		d.down()
 	}
 	return &d
 }

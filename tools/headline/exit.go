@@ -51,7 +51,7 @@ func Sentence(e sandbox.Exit, limit time.Duration) string {
 	case exited:
 		return fmt.Sprintf("exit %d", e.Code)
 	case signalled:
-		return "ended by signal " + signalName(e.Signal)
+		return "ended by signal " + signalName(e.Signal) + crash(e.Signal)
 	case timedOut:
 		text = fmt.Sprintf("ran past its %s limit; pass a larger timeout_seconds, or do less in one call", limitText(limit))
 	case outOfMemory:
@@ -92,4 +92,13 @@ func signalName(n int) string {
 		return fmt.Sprint(n)
 	}
 	return fmt.Sprintf("%d (%s: %s)", n, name, syscall.Signal(n))
+}
+
+// crash is the remedy for signals that a library's machine code ends with.
+func crash(n int) string {
+	switch syscall.Signal(n) {
+	case unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGABRT:
+		return "; import faulthandler and call faulthandler.enable() first to see where"
+	}
+	return ""
 }

@@ -28,8 +28,9 @@ const separator = " · "
 
 // A Report is what is told of a call.
 type Report struct {
-	// How says what ran the code: "fresh process".
-	How string
+	// How says what ran the code: "fresh process", or which kernel it was and
+	// whether that is new. Kernel is the kernel's name, "" for a fresh process.
+	How, Kernel string
 	// Workspace is what the code saw of the workspace.
 	Workspace Workspace
 	// Attachments were offered to the code beside the workspace.
@@ -88,23 +89,14 @@ func (r *Report) Line() string {
 	if a := r.Attachments; a.Count > 0 {
 		parts = append(parts, fmt.Sprintf("%s (%s)", human.Plural(a.Count, "attachment"), human.Bytes(a.Bytes)))
 	}
-	parts = append(parts, human.Seconds(r.Exit.Duration), Sentence(r.Exit, r.TimeLimit))
+	parts = append(parts, human.Seconds(r.Exit.Duration), r.ended())
 	if r.Saved != nil {
 		parts = append(parts, r.Saved.part())
 	}
 	if len(r.Files) > 0 {
-		parts = append(parts, "files: "+names(r.Files, ""))
+		parts = append(parts, "files: "+bounded(quotedNames("", r.Files)))
 	}
-	parts = append(parts, r.output()...)
-	if r.Behind > 0 && r.Queued >= tellQueued {
-		parts = append(parts, fmt.Sprintf("queued %s behind call %d", human.Seconds(r.Queued), r.Behind))
-	}
-	for _, n := range r.Notices {
-		parts = append(parts, quote(n))
-	}
-	if r.Tell {
-		parts = append(parts, fmt.Sprintf("conversation %s: pass it as \"conversation\" to come back", r.Conversation))
-	}
+	parts = append(parts, r.remarks()...)
 	return "[" + strings.Join(parts, separator) + "]"
 }
 
@@ -122,14 +114,61 @@ func (r *Report) Text() string {
 		b.WriteString("[stderr]\n")
 		b.WriteString(r.Stderr.Text)
 	}
-	if r.Stdout.Text == "" && r.Stderr.Text == "" {
-		if Good(r.Exit) {
-			b.WriteString("finished, no output")
-		} else {
-			b.WriteString("no output")
+	b.WriteString(r.silence())
+	return b.String()
+}
+
+// ended says how the code ended; in a kernel, whose process goes on, there is no
+// exit to tell when all is well.
+func (r *Report) ended() string {
+	if r.Kernel != "" && Good(r.Exit) {
+		return "ok"
+	}
+	return Sentence(r.Exit, r.TimeLimit)
+}
+
+// silence says that there is no output; "" if there is some.
+func (r *Report) silence() string {
+	switch {
+	case r.Stdout.Text != "" || r.Stderr.Text != "":
+		return ""
+	case Good(r.Exit):
+		return "finished, no output"
+	}
+	return "no output"
+}
+
+// remarks are the parts of the line that are sentences: what is not shown of the
+// output, what the call waited for, the notices, the conversation.
+func (r *Report) remarks() []string {
+	var parts []string
+	for _, o := range []struct {
+		name string
+		Output
+	}{{"output", r.Stdout}, {"stderr", r.Stderr}} {
+		if o.Cut.Left > 0 {
+			parts = append(parts, o.cut(o.name))
 		}
 	}
-	return b.String()
+	if r.Behind > 0 && r.Queued >= tellQueued {
+		parts = append(parts, fmt.Sprintf("queued %s behind call %d", human.Seconds(r.Queued), r.Behind))
+	}
+	for _, n := range r.Notices {
+		parts = append(parts, quote(n))
+	}
+	if r.Tell {
+		parts = append(parts, fmt.Sprintf("conversation %s: pass it as \"conversation\" to come back", quote(r.Conversation)))
+	}
+	return parts
+}
+
+// cut says how much is shown, and where the rest is or what to do.
+func (o Output) cut(name string) string {
+	part := fmt.Sprintf("%s %s, shown %s", name, human.Bytes(o.Cut.Total), human.Bytes(o.Cut.Shown))
+	if o.Whole != "" {
+		return part + ", whole: " + quoteName(o.Whole)
+	}
+	return part + ": print only the part you need"
 }
 
 func (w Workspace) part() string {
@@ -158,56 +197,42 @@ func (c *Change) part() string {
 	}{{"+", c.Added}, {"~", c.Changed}, {"-", c.Removed}} {
 		if len(k.names) > 0 {
 			counts = append(counts, k.sign+human.Count(int64(len(k.names))))
-			for _, n := range k.names {
-				list = append(list, k.sign+quoteName(n))
-			}
+			list = append(list, quotedNames(k.sign, k.names)...)
 		}
 	}
 	if len(list) == 0 {
 		return "saved nothing"
 	}
-	return fmt.Sprintf("saved %s (%s): %s", strings.Join(counts, " "), human.Bytes(c.Bytes), bounded(list, " "))
+	return fmt.Sprintf("saved %s (%s): %s", strings.Join(counts, " "), human.Bytes(c.Bytes), bounded(list))
 }
 
-// output says what is not shown, and where it is or what to do.
-func (r *Report) output() []string {
-	var parts []string
-	for _, o := range []struct {
-		name string
-		Output
-	}{{"output", r.Stdout}, {"stderr", r.Stderr}} {
-		if o.Cut.Left == 0 {
-			continue
-		}
-		part := fmt.Sprintf("%s %s, shown %s", o.name, human.Bytes(o.Cut.Total), human.Bytes(o.Cut.Shown))
-		if o.Whole != "" {
-			part += ", whole: " + quoteName(o.Whole)
-		} else {
-			part += ": print only the part you need"
-		}
-		parts = append(parts, part)
-	}
-	return parts
-}
-
-// names joins names, within the bounds of the line.
-func names(list []string, sign string) string {
-	quoted := make([]string, len(list))
-	for i, n := range list {
+// quotedNames quotes names and puts sign before each.
+func quotedNames(sign string, names []string) []string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
 		quoted[i] = sign + quoteName(n)
 	}
-	return bounded(quoted, " ")
+	return quoted
 }
 
-// bounded joins words until maxNames or maxNameBytes are reached and counts the
-// rest.
-func bounded(words []string, sep string) string {
+// bounded joins those of the words that fit and counts the rest.
+func bounded(words []string) string {
+	n := fitting(words)
+	shown := strings.Join(words[:n], " ")
+	if n == len(words) {
+		return shown
+	}
+	return fmt.Sprintf("%s … and %s more", shown, human.Count(int64(len(words)-n)))
+}
+
+// fitting returns how many words fit into the bounds of the line, from the first
+// on.
+func fitting(words []string) int {
 	bytes := 0
 	for i, w := range words {
-		if bytes += len(w) + len(sep); i == maxNames || bytes > maxNameBytes {
-			rest := fmt.Sprintf("… and %s more", human.Count(int64(len(words)-i)))
-			return strings.Join(append(words[:i:i], rest), sep)
+		if bytes += len(w); i == maxNames || bytes > maxNameBytes {
+			return i
 		}
 	}
-	return strings.Join(words, sep)
+	return len(words)
 }

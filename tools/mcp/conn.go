@@ -153,6 +153,9 @@ func (c *conn) answer(ctx context.Context, r *request, line []byte) {
 
 // response has the library carry the request out.
 func (c *conn) response(ctx context.Context, r *request, line []byte) (response []byte) {
+	// Whoever waits for the tool to be called must not wait for the client to
+	// read the response, too.
+	defer r.begin()
 	defer func() {
 		if v := recover(); v != nil {
 			c.server.log.ErrorContext(ctx, "request failed", slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
@@ -181,7 +184,6 @@ func (c *conn) settle(r *request) bool {
 
 // end forgets a request that has been answered or needs no answer.
 func (c *conn) end(r *request) {
-	r.begin()
 	r.cancel(nil)
 	c.settle(r)
 	c.mu.Lock()

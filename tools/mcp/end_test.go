@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -157,6 +158,38 @@ func TestDeafClient(t *testing.T) {
 	}
 	outRead.Close()
 	outWrite.Close()
+}
+
+// TestLateReader writes more calls than the way back holds answers to, and only
+// then reads: the server must not wait for it.
+func TestLateReader(t *testing.T) {
+	for _, tool := range []string{"echo", strings.Repeat("no", 60)} {
+		const many = 900
+		s, _ := newServer(newFakes())
+		inRead, inWrite := pipe(t)
+		outRead, outWrite := pipe(t)
+		done := make(chan error, 1)
+		go func() { done <- s.Stdio(t.Context(), inRead, outWrite, patience) }()
+		if err := inWrite.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		line := callLine("1", "", tool, "{}") + "\n"
+		for i := range many {
+			if _, err := inWrite.WriteString(line); err != nil {
+				t.Fatalf("write call %d: %v", i, err)
+			}
+		}
+		inWrite.Close()
+		r := bufio.NewReader(outRead)
+		for i := range many {
+			if _, err := r.ReadString('\n'); err != nil {
+				t.Fatalf("read answer %d: %v", i, err)
+			}
+		}
+		if err := <-done; err != nil {
+			t.Errorf("Stdio = %v", err)
+		}
+	}
 }
 
 // TestGoneClient closes its end of the server's output while a call is in flight.

@@ -29,7 +29,7 @@ var (
 )
 
 func newSession(log *slog.Logger) *session {
-	return &session{log: log, notices: make(chan protocol.JSONRPCNotification, 16)}
+	return &session{log: log, notices: make(chan protocol.JSONRPCNotification, 100)}
 }
 
 func (s *session) SessionID() string { return "stdio" }

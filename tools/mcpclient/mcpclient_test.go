@@ -106,7 +106,7 @@ func TestStart(t *testing.T) {
 				t.Errorf("Tools = %+v, %v", list, err)
 			}
 			r, err := c.Call(t.Context(), "environment", nil)
-			if err != nil || !slices.Equal(r.Text, cmd.Env) {
+			if err != nil || strings.Join(r.Text, "") != strings.Join(cmd.Env, "\n") {
 				t.Errorf("environment = %+v, %v, want %q alone", r, err, cmd.Env)
 			}
 			var told []string
@@ -123,7 +123,7 @@ func TestStart(t *testing.T) {
 			if _, err := c.Call(t.Context(), "environment", nil); err == nil {
 				t.Error("Call after Close gives no error")
 			}
-			if log.String() != "serving\n" {
+			if !strings.HasPrefix(log.String(), "serving\n") { // The coverage tool adds to it.
 				t.Errorf("stderr %q, want serving", log.String())
 			}
 		})

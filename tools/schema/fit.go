@@ -131,7 +131,7 @@ func free(node *jsonschema.Schema) bool {
 	return node == nil || node.Types == nil || node.Types.IsEmpty()
 }
 
-// allows reports whether node names the type, or may be null's "absent".
+// allows reports whether node takes values of the type.
 func allows(node *jsonschema.Schema, name string) bool {
 	return node != nil && (free(node) || slices.Contains(node.Types.ToStrings(), name))
 }

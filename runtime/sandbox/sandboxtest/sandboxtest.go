@@ -1,0 +1,67 @@
+// Package sandboxtest is the contract of sandbox.Runner as tests: what every
+// Runner promises of the sandboxes that it makes, seen from inside by code that
+// runs there, and from the host.
+package sandboxtest
+
+import (
+	"testing"
+
+	"cloche.dev/cloche/runtime/sandbox"
+)
+
+// promises are the tests; each gets a Runner that others use too.
+var promises = []struct {
+	name string
+	test func(t *testing.T, r sandbox.Runner)
+}{
+	{"namespaces of its own", ownNamespaces},
+	{"no network but loopback", onlyLoopback},
+	{"root filesystem is read-only", readOnlyRoot},
+	{"mounts allow no devices and no other user", harmlessMounts},
+	{"mounts tell nothing of the host", silentMounts},
+	{"no privilege", noPrivilege},
+	{"one user", oneUser},
+	{"descriptors", descriptors},
+	{"names of the host", namesOfTheHost},
+	{"what proc hides", hiddenProc},
+
+	{"memory", memory},
+	{"memory in files", memoryInFiles},
+	{"memory of many", memoryOfMany},
+	{"processes", processes},
+	{"fork bomb", forkBomb},
+	{"processor time", processorTime},
+	{"places have sizes", sizes},
+	{"core dumps", coreDumps},
+
+	{"places are empty", emptyPlaces},
+	{"Refresh empties the places", refreshEmpties},
+	{"Refresh removes System V objects", refreshRemovesSystemV},
+	{"sequence after failure", afterFailure},
+	{"sandboxes do not see each other", apart},
+
+	{"Destroy leaves nothing", destroyLeavesNothing},
+	{"Destroy twice", destroyTwice},
+	{"many at once", manyAtOnce},
+	{"start with an ended context", startEnded},
+	{"start whose context ends", startEnding},
+	{"unknown image", unknownImage},
+}
+
+// Test runs the contract against Runners that newRunner makes. They close with
+// their test.
+func Test(t *testing.T, newRunner func(t *testing.T) sandbox.Runner) {
+	shared := newRunner(t)
+	for _, p := range promises {
+		t.Run(p.name, func(t *testing.T) { p.test(t, shared) })
+	}
+	t.Run("nothing of the server's environment", func(t *testing.T) { noEnvironment(t, newRunner) })
+	t.Run("Close leaves nothing", func(t *testing.T) { closeLeavesNothing(t, newRunner) })
+}
+
+// Spec is a sandbox with limits like those of the default configuration.
+func Spec() sandbox.Spec {
+	return sandbox.Spec{Image: "host", Limits: sandbox.Limits{
+		MemoryBytes: 1e9, CPUs: 1, PIDs: 1024, WorkBytes: 256e6, TmpBytes: 256e6, ShmBytes: 64e6,
+	}}
+}

@@ -1,0 +1,95 @@
+package shim
+
+import (
+	"bytes"
+	"os/exec"
+	"testing"
+
+	"cloche.dev/cloche/runtime/need"
+	"cloche.dev/cloche/runtime/pydriver"
+	"cloche.dev/cloche/runtime/rootfs"
+	"cloche.dev/cloche/runtime/sandbox/sandboxtest"
+)
+
+const onePlusOne = "print(1+1)"
+
+// BenchmarkBare is the peer of the others: Python alone, with nothing around it.
+func BenchmarkBare(b *testing.B) {
+	need.Python(b)
+	for b.Loop() {
+		cmd := exec.CommandContext(b.Context(), rootfs.Python, "-c", onePlusOne)
+		cmd.Env = []string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8"}
+		if out, err := cmd.Output(); err != nil || string(out) != "2\n" {
+			b.Fatalf("bare Python printed %q, %v", out, err)
+		}
+	}
+}
+
+// BenchmarkCall is a call in a warm sandbox; what cleans up for the next one is
+// told apart, since it is done while nobody waits.
+func BenchmarkCall(b *testing.B) {
+	for _, bb := range []struct {
+		name    string
+		preload []string
+		refresh bool
+	}{
+		{name: "alone"},
+		{name: "and refresh", refresh: true},
+		{name: "preloaded", preload: []string{"numpy", "pandas", "matplotlib.pyplot"}},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			need.Modules(b, bb.preload...)
+			p, err := pydriver.Start(b.Context(), newRunner(b), sandboxtest.Spec(), bb.preload)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer p.Destroy(b.Context())
+			printsTwo(b, p) // not before the modules are there
+			for b.Loop() {
+				printsTwo(b, p)
+				if bb.refresh {
+					if err := p.Refresh(b.Context()); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}
+
+func printsTwo(b *testing.B, p *pydriver.Process) {
+	b.Helper()
+	var out, errs bytes.Buffer
+	exit, err := p.Run(b.Context(), onePlusOne, &out, &errs)
+	if err != nil || exit.Code != 0 || out.String() != "2\n" {
+		b.Fatalf("Run = %+v, %v, printed %q and %q", exit, err, out.String(), errs.String())
+	}
+}
+
+// BenchmarkStart is a sandbox from nothing to ready, and its end.
+func BenchmarkStart(b *testing.B) {
+	r := newRunner(b)
+	for b.Loop() {
+		p, err := pydriver.Start(b.Context(), r, sandboxtest.Spec(), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := p.Destroy(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRefresh is what is done to a sandbox between two calls.
+func BenchmarkRefresh(b *testing.B) {
+	p, err := pydriver.Start(b.Context(), newRunner(b), sandboxtest.Spec(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Destroy(b.Context())
+	for b.Loop() {
+		if err := p.Refresh(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
