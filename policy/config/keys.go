@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // A table is one [table] of the file.
 type table struct {
@@ -91,7 +94,8 @@ var tables = []table{
 			duration(time.Second, day, func(c *Config) *Duration { return &c.Sandbox.Idle }),
 		},
 		{
-			"preload", `Python modules that are imported before a call begins. "auto" means those of numpy, pandas and matplotlib.pyplot that are installed; [] means none.`,
+			"preload", `Python modules that are imported before a call begins. "auto" means those of ` +
+				strings.Join(AutoModules(), ", ") + " that are installed; [] means none.",
 			preload(func(c *Config) *Preload { return &c.Sandbox.Preload }),
 		},
 	}},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ type report func(elem int, v any, allowed string)
 const itself = -1
 
 // scalar makes a kind of a single value, which from reads.
-func scalar[T any](allowed, hint string, at func(*Config) *T, from func(v any) (T, bool), print func(T) string) kind {
+func scalar[T any](allowed, hint string, at func(*Config) *T, from func(v any) (T, bool), text func(T) string) kind {
 	return kind{
 		allowed: allowed,
 		hint:    hint,
@@ -39,7 +40,7 @@ func scalar[T any](allowed, hint string, at func(*Config) *T, from func(v any) (
 			}
 			*at(c) = t
 		},
-		print: func(c *Config) string { return print(*at(c)) },
+		print: func(c *Config) string { return text(*at(c)) },
 	}
 }
 
@@ -108,12 +109,7 @@ func choice(at func(*Config) *string, names ...string) kind {
 	}
 	from := func(v any) (string, bool) {
 		s, _ := v.(string)
-		for _, n := range names {
-			if s == n {
-				return s, true
-			}
-		}
-		return "", false
+		return s, slices.Contains(names, s)
 	}
 	return scalar(allowed, "", at, from, quote)
 }

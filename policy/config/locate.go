@@ -232,8 +232,9 @@ func (l *locator) space() {
 	}
 }
 
-func (l *locator) until(any string) {
-	if n := strings.IndexAny(l.text[min(l.off, len(l.text)):], any); n >= 0 {
+// until goes to the next of the characters in end, or to the end of the text.
+func (l *locator) until(end string) {
+	if n := strings.IndexAny(l.text[min(l.off, len(l.text)):], end); n >= 0 {
 		l.off += n
 		return
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -146,16 +147,16 @@ func FuzzLocate(f *testing.F) {
 			switch v := v.(type) {
 			case map[string]any:
 				for k, e := range v {
-					walk(append(path[:len(path):len(path)], k), e)
+					walk(append(slices.Clip(path), k), e)
 				}
 			case []any:
 				for i, e := range v {
-					walk(append(path[:len(path):len(path)], strconv.Itoa(i)), e)
+					walk(append(slices.Clip(path), strconv.Itoa(i)), e)
 				}
 			case []map[string]any:
 				for i, e := range v {
 					for k, e := range e {
-						walk(append(path[:len(path):len(path)], strconv.Itoa(i), k), e)
+						walk(append(slices.Clip(path), strconv.Itoa(i), k), e)
 					}
 				}
 			}

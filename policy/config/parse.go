@@ -84,6 +84,9 @@ type parser struct {
 
 // report adds a problem at a byte of the text; -1 is no place.
 func (p *parser) report(offset int, format string, args ...any) {
+	if len(p.problems) == maxProblems {
+		return
+	}
 	problem := Problem{File: p.file, Text: fmt.Sprintf(format, args...)}
 	if offset >= 0 {
 		problem.Line, problem.Column = place(p.text, offset)

@@ -24,8 +24,11 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Text)
 }
 
-// An Error holds the mistakes of a file, all of them, in the order of the file;
-// of a file that is not TOML, the first.
+// maxProblems is how many problems of a file are looked at.
+const maxProblems = 1000
+
+// An Error holds the mistakes of a file in the order of the file: all of them, or
+// maxProblems, if there are that many; of a file that is not TOML, the first.
 type Error struct {
 	Problems []Problem
 }

@@ -60,11 +60,11 @@ func (l lines) none(t *testing.T) {
 	}
 }
 
-// open returns a Store of a file that says warm.
-func open(t *testing.T, warm string) (*Store, string, lines) {
+// open returns a Store of a file in which warm is 7.
+func open(t *testing.T) (*Store, string, lines) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "c.toml")
-	write(t, path, "pool.warm = "+warm)
+	write(t, path, "pool.warm = 7")
 	log := newLines()
 	s, err := Open(path, log.logger())
 	if err != nil {
@@ -81,7 +81,7 @@ func wantWarm(t *testing.T, s *Store, want int) {
 }
 
 func TestOpen(t *testing.T) {
-	s, path, log := open(t, "7")
+	s, path, log := open(t)
 	wantWarm(t, s, 7)
 	if s.Path() != path || s.LastError() != nil {
 		t.Errorf("Path() = %q, LastError() = %v, want %q, nil", s.Path(), s.LastError(), path)
@@ -99,7 +99,7 @@ func TestOpen(t *testing.T) {
 }
 
 func TestReload(t *testing.T) {
-	s, path, log := open(t, "7")
+	s, path, log := open(t)
 	before := s.Current()
 
 	write(t, path, "pool.warm = 8")
@@ -157,7 +157,7 @@ func watch(t *testing.T, f func(ctx context.Context)) {
 }
 
 func TestWatch(t *testing.T) {
-	s, path, log := open(t, "7")
+	s, path, log := open(t)
 	hup := make(chan os.Signal)
 	write(t, path, "pool.warm = 8") // after Open, before Watch
 	watch(t, func(ctx context.Context) { s.Watch(ctx, hup) })
@@ -210,7 +210,7 @@ func TestWatchSignalAlone(t *testing.T) {
 }
 
 func TestWatchWithoutFolder(t *testing.T) {
-	s, path, log := open(t, "7")
+	s, path, log := open(t)
 	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
 		t.Fatal(err)
 	}
@@ -222,9 +222,15 @@ func TestWatchWithoutFolder(t *testing.T) {
 	wantWarm(t, s, 7)
 }
 
+// pass lets time pass in a bubble, and what it sets off happen.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
 // TestServeSettles has changes at times of its own.
 func TestServeSettles(t *testing.T) {
-	s, path, log := open(t, "7")
+	s, path, log := open(t)
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		events, errs := make(chan fsnotify.Event), make(chan error)
@@ -236,11 +242,9 @@ func TestServeSettles(t *testing.T) {
 		events <- fsnotify.Event{}
 		write(t, path, "pool.warm = 8")
 		events <- fsnotify.Event{}
-		time.Sleep(settle - 1)
-		synctest.Wait()
+		pass(settle - 1)
 		log.none(t)
-		time.Sleep(1)
-		synctest.Wait()
+		pass(1)
 		log.want(t, taken)
 		log.none(t)
 
@@ -248,21 +252,18 @@ func TestServeSettles(t *testing.T) {
 		write(t, path, "pool.warm = 9")
 		for range 10 {
 			events <- fsnotify.Event{}
-			time.Sleep(settle / 10)
+			pass(settle / 10)
 		}
-		synctest.Wait()
 		log.want(t, taken)
 
 		// The same again is not told again, nor is the same mistake.
 		errs <- fsnotify.ErrEventOverflow
-		time.Sleep(settle)
-		synctest.Wait()
+		pass(settle)
 		log.none(t)
 		write(t, path, "pool.warm = -1")
 		for range 3 {
 			events <- fsnotify.Event{}
-			time.Sleep(settle)
-			synctest.Wait()
+			pass(settle)
 		}
 		log.want(t, notTaken)
 		log.none(t)
@@ -278,7 +279,7 @@ func TestServeSettles(t *testing.T) {
 }
 
 func TestStoreTogether(t *testing.T) {
-	s, _, log := open(t, "7")
+	s, _, log := open(t)
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {

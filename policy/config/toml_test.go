@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -149,7 +150,11 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, err := Parse("c.toml", text)
 		if err != nil {
-			for _, p := range err.(*Error).Problems {
+			e, ok := errors.AsType[*Error](err)
+			if !ok {
+				t.Fatalf("Parse(%q) = %v, want an *Error", text, err)
+			}
+			for _, p := range e.Problems {
 				if p.Line < 1 || p.Column < 1 || p.Text == "" {
 					t.Errorf("Parse(%q) has problem %+v, want a place and a text", text, p)
 				}
