@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -34,6 +35,7 @@ type app struct {
 	policy   *config.Store
 	log      *slog.Logger
 	tools    []tools.Tool
+	kept     *lastLines // of the log, if nobody reads it otherwise
 	instance *instance.Instance
 	runner   *shim.Runner
 	pool     *pool.Pool
@@ -82,6 +84,20 @@ func openApp(ctx context.Context, line *commandLine, stderr io.Writer, least slo
 	return a, nil
 }
 
+// openQuiet is openApp for a command that answers a person: the log is shown
+// with errors that nothing else explains. The id of the conversation is kept out
+// of head lines, for it is of no use once this process has ended.
+func openQuiet(ctx context.Context, line *commandLine, hint string) (*app, error) {
+	kept := new(lastLines)
+	a, err := openApp(ctx, line, kept, slog.LevelWarn, hint)
+	if err != nil {
+		return nil, err
+	}
+	a.kept = kept
+	a.set.ByHint(localUser, hint).Tell()
+	return a, nil
+}
+
 // assemble makes the tools, with the chain around each.
 func (a *app) assemble(hint string) {
 	c := &chain.Chain{Policy: a.policy.Current, Conversations: a.set, Principal: localUser, Hint: hint, Log: a.log}
@@ -109,12 +125,6 @@ func (a *app) follow(ctx context.Context) (end func()) {
 	}
 }
 
-// untold keeps the id of the conversation of hint out of head lines: it is of no
-// use once this process has ended.
-func (a *app) untold(hint string) {
-	a.set.ByHint(localUser, hint).Tell()
-}
-
 // warm starts what the first call will need. What fails, the call will tell.
 func (a *app) warm(ctx context.Context) {
 	p := a.policy.Current()
@@ -126,11 +136,20 @@ func (a *app) call(ctx context.Context, call *tools.Call) (tools.Result, error) 
 	var names []string
 	for _, t := range a.tools {
 		if t.Name == call.Tool {
-			return t.Run(ctx, call)
+			result, err := t.Run(ctx, call)
+			return result, a.explained(err)
 		}
 		names = append(names, t.Name)
 	}
 	return tools.Result{}, fault.New(fault.NotFound, "no tool %q; there are %s", call.Tool, strings.Join(names, ", "))
+}
+
+// explained adds to an error that is our own fault what was kept of the log.
+func (a *app) explained(err error) error {
+	if err == nil || fault.KindOf(err) != fault.Internal || a.kept == nil || a.kept.String() == "" {
+		return err
+	}
+	return fmt.Errorf("%w\nThe log:\n%s", err, strings.TrimSpace(a.kept.String()))
 }
 
 // Close ends sandboxes and the shim and gives the instance's name up.

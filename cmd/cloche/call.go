@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 
 	"cloche.dev/cloche/policy/fault"
@@ -39,12 +38,10 @@ func (c *callCommand) Run(ctx context.Context, line *commandLine, s streams) (er
 			return err
 		}
 	}
-	hint := "name\x00" + c.Conversation
-	a, err := openApp(ctx, line, s.err, slog.LevelError, hint)
+	a, err := openQuiet(ctx, line, "name\x00"+c.Conversation)
 	if err != nil {
 		return err
 	}
-	a.untold(hint)
 	defer func() {
 		if cerr := a.Close(ctx); err == nil {
 			err = cerr

@@ -128,13 +128,13 @@ func (h host) userNamespaces(ctx context.Context) finding {
 	switch {
 	case err == nil:
 		return finding{name, good, "allowed", ""}
+	case errors.Is(err, unix.ENOSPC):
+		return finding{name, missing, "as many as are allowed are in use", h.asRoot("sysctl -w user.max_user_namespaces=15000")}
 	case h.there(".dockerenv") || h.there("run/.containerenv"):
 		return finding{
 			name, missing, fmt.Sprintf("the container that this runs in forbids them (%v)", err),
 			"docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined IMAGE",
 		}
-	case errors.Is(err, unix.ENOSPC):
-		return finding{name, missing, "as many as are allowed are in use", h.asRoot("sysctl -w user.max_user_namespaces=15000")}
 	}
 	return finding{
 		name, missing, fmt.Sprintf("none can be made, though no switch forbids them (%v); something that confines this process does", err),

@@ -33,17 +33,14 @@ func readable(err error) string {
 		return err.Error()
 	}
 	cause := f.Unwrap().Error()
-	for {
-		rest, again := strings.CutPrefix(cause, f.Text())
-		if !again {
-			break
-		}
-		cause = strings.TrimPrefix(rest, ": ")
+	for again := true; again; {
+		cause, again = strings.CutPrefix(cause, f.Text()+": ")
 	}
-	if cause == "" {
-		return f.Text()
+	before, after, _ := strings.Cut(err.Error(), f.Error())
+	if cause == f.Text() {
+		return before + f.Text() + after
 	}
-	return fmt.Sprintf("%s (%s)", f.Text(), cause)
+	return fmt.Sprintf("%s%s (%s)%s", before, f.Text(), cause, after)
 }
 
 // lastLines keeps the end of a log. It may be used from several goroutines.

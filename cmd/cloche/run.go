@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -66,12 +65,10 @@ func (s *span) UnmarshalText(text []byte) error {
 
 // Run runs the files, or a prompt.
 func (c *runCommand) Run(ctx context.Context, line *commandLine, s streams) (err error) {
-	hint := "name\x00" + c.Conversation
-	a, err := openApp(ctx, line, s.err, slog.LevelError, hint)
+	a, err := openQuiet(ctx, line, "name\x00"+c.Conversation)
 	if err != nil {
 		return &exitError{exitNotRun, err}
 	}
-	a.untold(hint)
 	defer func() {
 		if cerr := a.Close(ctx); err == nil && cerr != nil {
 			err = &exitError{exitNotRun, cerr}

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -38,7 +39,7 @@ json.dump({"python": sys.version.split()[0], "packages": packages}, sys.stdout)
 // An Inventory is what an image has to offer.
 type Inventory struct {
 	Python   string
-	Packages []Package // by name
+	Packages []Package // by name; not nil
 }
 
 // A Package is an installed distribution.
@@ -53,30 +54,59 @@ type Register struct {
 	runner sandbox.Runner
 
 	mu    sync.Mutex
-	known map[string]Inventory // by the kind's digest; mu
+	known map[string]*answer // by the kind's digest; mu
+}
+
+// An answer is what a sandbox said, once asked is closed.
+type answer struct {
+	asked     chan struct{}
+	inventory Inventory
+	err       error
+	// early says that whoever asked did not wait for the answer.
+	early bool
 }
 
 // New returns a Register that asks in sandboxes of runner.
 func New(runner sandbox.Runner) *Register {
-	return &Register{runner: runner, known: map[string]Inventory{}}
+	return &Register{runner: runner, known: map[string]*answer{}}
 }
 
-// Of returns the inventory of sandboxes of kind.
+// Of returns the inventory of sandboxes of kind. While one caller asks, others
+// wait for the same answer; an error is theirs too and is not remembered.
 func (r *Register) Of(ctx context.Context, kind pool.Kind) (Inventory, error) {
-	r.mu.Lock()
-	inv, ok := r.known[kind.Digest]
-	r.mu.Unlock()
-	if ok {
-		return inv, nil
+	for {
+		r.mu.Lock()
+		a := r.known[kind.Digest]
+		if a == nil {
+			a = &answer{asked: make(chan struct{})}
+			r.known[kind.Digest] = a
+			r.mu.Unlock()
+			r.ask(ctx, kind, a)
+			return a.inventory, a.err
+		}
+		r.mu.Unlock()
+		select {
+		case <-a.asked:
+		case <-ctx.Done():
+			return Inventory{}, context.Cause(ctx)
+		}
+		if !a.early {
+			return a.inventory, a.err
+		}
 	}
-	inv, err := ask(ctx, r.runner, kind.Spec)
-	if err != nil {
-		return Inventory{}, fmt.Errorf("ask for installed packages: %w", err)
+}
+
+// ask fills in a, and forgets it after an error.
+func (r *Register) ask(ctx context.Context, kind pool.Kind, a *answer) {
+	defer close(a.asked)
+	a.inventory, a.err = ask(ctx, r.runner, kind.Spec)
+	if a.err == nil {
+		return
 	}
+	a.err, a.early = fmt.Errorf("ask for installed packages: %w", a.err), ctx.Err() != nil
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.known[kind.Digest] = inv
-	return inv, nil
+	delete(r.known, kind.Digest)
 }
 
 func ask(ctx context.Context, runner sandbox.Runner, spec sandbox.Spec) (inv Inventory, err error) {
@@ -109,9 +139,12 @@ func parse(answer []byte) (Inventory, error) {
 		Packages [][2]string `json:"packages"`
 	}
 	if err := json.Unmarshal(answer, &a); err != nil {
-		return Inventory{}, err
+		return Inventory{}, fmt.Errorf("read the answer: %w", err)
 	}
-	inv := Inventory{Python: plain(a.Python)}
+	inv := Inventory{Python: plain(a.Python), Packages: []Package{}}
+	if inv.Python == "" {
+		return Inventory{}, errors.New("the answer has no version of Python")
+	}
 	for _, p := range a.Packages[:min(len(a.Packages), maxPackages)] {
 		if name := plain(p[0]); name != "" {
 			inv.Packages = append(inv.Packages, Package{Name: name, Version: plain(p[1])})

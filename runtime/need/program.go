@@ -93,7 +93,7 @@ func tree() (string, error) {
 
 // lifeline is the writing end of the pipe that scratch's remover reads. It is
 // never written to and never closed: the kernel closes it with the process.
-var lifeline *os.File
+var lifeline *os.File //nolint:unused // to be held is its use
 
 // scratch makes a folder that every user can enter, and starts a process that
 // removes it once this process is gone, killed or not.

@@ -80,7 +80,7 @@ func verdict(output, name string) string {
 // says of the tests below it.
 func onlyThis(t *testing.T) string {
 	var parts []string
-	for _, name := range strings.Split(t.Name(), "/") {
+	for name := range strings.SplitSeq(t.Name(), "/") {
 		parts = append(parts, "^"+regexp.QuoteMeta(name)+"$")
 	}
 	if f := flag.Lookup("test.run"); f != nil && !strings.ContainsAny(f.Value.String(), "[|(") {

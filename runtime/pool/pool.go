@@ -14,8 +14,12 @@ import (
 	"cloche.dev/cloche/runtime/sandbox"
 )
 
-// retry is how long a pool waits after a sandbox could not be started.
-const retry = 5 * time.Second
+// A pool waits after a sandbox could not be started: at first firstRetry, then
+// each time twice as long, up to lastRetry.
+const (
+	firstRetry = 5 * time.Second
+	lastRetry  = time.Minute
+)
 
 // A Kind says what a sandbox is made of. Sandboxes of one kind are alike.
 type Kind struct {
@@ -48,26 +52,22 @@ func New(ctx context.Context, runner sandbox.Runner, log *slog.Logger) *Pool {
 	return &Pool{runner: runner, log: log, ctx: ctx, cancel: cancel}
 }
 
-// Keep says what is to be kept warm from now on. Warm sandboxes of another kind
-// are destroyed, and never handed out again.
+// Keep says what is to be kept warm from now on: want sandboxes of kind. What is
+// warm beyond that is never handed out again; it is destroyed in the background.
 func (p *Pool) Keep(ctx context.Context, kind Kind, want int) {
 	p.mu.Lock()
-	stale := p.warm
+	defer p.mu.Unlock()
+	good := 0
 	if p.kind.Digest == kind.Digest {
-		stale = nil
-		if len(p.warm) > want {
-			stale = slices.Clone(p.warm[want:])
-			p.warm = p.warm[:want]
-		}
-	} else {
-		p.warm = nil
+		good = min(max(want, 0), len(p.warm))
 	}
+	stale := p.warm[good:]
+	p.warm = slices.Clone(p.warm[:good])
 	p.kind, p.want = kind, want
-	p.fill()
-	p.mu.Unlock()
 	for _, s := range stale {
-		p.destroy(ctx, s)
+		p.work.Go(func() { p.destroy(ctx, s) })
 	}
+	p.fill()
 }
 
 // Take returns a sandbox of kind: a warm one if there is one, else a new one.
@@ -125,18 +125,25 @@ func (p *Pool) Close(ctx context.Context) {
 // fill starts the filler, unless it runs or nothing is missing.
 // Preconditions: p.mu is held.
 func (p *Pool) fill() {
-	if p.filling || p.closed || len(p.warm) >= p.want {
+	if p.filling || p.enough() {
 		return
 	}
 	p.filling = true
 	p.work.Go(func() { p.filler(p.ctx) })
 }
 
+// enough says that no more is to be started.
+// Preconditions: p.mu is held.
+func (p *Pool) enough() bool {
+	return p.closed || p.ctx.Err() != nil || len(p.warm) >= p.want
+}
+
 // filler starts sandboxes, one after the other, until there are enough.
 func (p *Pool) filler(ctx context.Context) {
+	wait := firstRetry
 	for {
 		p.mu.Lock()
-		if p.closed || len(p.warm) >= p.want {
+		if p.enough() {
 			p.filling = false
 			p.mu.Unlock()
 			return
@@ -146,11 +153,13 @@ func (p *Pool) filler(ctx context.Context) {
 		s, err := pydriver.Start(ctx, p.runner, kind.Spec, kind.Preload)
 		if err != nil {
 			if ctx.Err() == nil {
-				p.log.WarnContext(ctx, "start a warm sandbox", slog.Any("error", err))
+				p.log.WarnContext(ctx, "start a warm sandbox", slog.Any("error", err), slog.Duration("next", wait))
 			}
-			pause(ctx)
+			pause(ctx, wait)
+			wait = min(2*wait, lastRetry)
 			continue
 		}
+		wait = firstRetry
 		if !p.add(kind, s) {
 			p.destroy(ctx, s)
 		}
@@ -168,9 +177,9 @@ func (p *Pool) add(kind Kind, s *pydriver.Process) bool {
 	return true
 }
 
-// pause waits for retry, or for the end of ctx.
-func pause(ctx context.Context) {
-	t := time.NewTimer(retry)
+// pause waits for d, or for the end of ctx.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:

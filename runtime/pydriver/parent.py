@@ -23,6 +23,8 @@ import sys
 import _ctypes
 import _signal
 import _socket
+import _thread
+import gc
 import posix
 import select
 import time
@@ -32,6 +34,7 @@ STOP_SECONDS = 0.5
 # Imports wait for a pause of this length: a call that comes in the middle of
 # one waits for its end.
 QUIET_SECONDS = 1
+PLACES = ("/work", "/tmp", "/tmp/home", "/dev/shm")
 MAX_MESSAGE = 64 << 10
 SHUT_RDWR = 2
 
@@ -64,7 +67,7 @@ class Parent:
     def serve(self):
         self.send("ready %d.%d.%d" % sys.version_info[:3])
         while True:
-            if self.to_load and not self.poll.poll(QUIET_SECONDS * 1000):
+            if self.to_load and self.quiet():
                 self.load(self.to_load.pop(0))
                 continue
             word, arguments, fds = self.receive()
@@ -73,6 +76,14 @@ class Parent:
             elif word == "preload":
                 self.to_load += arguments
             # A stop may cross the end of its call.
+
+    def quiet(self):
+        """Waits for a message, but not long; true if none came."""
+        while True:
+            ready = [fd for fd, _ in self.poll.poll(QUIET_SECONDS * 1000)]
+            if self.wake not in ready:
+                return not ready
+            self.drain()  # of a process that an import started
 
     def send(self, text):
         self.control.send(text.encode("utf-8", "replace"))
@@ -90,8 +101,10 @@ class Parent:
         return word, arguments, fds
 
     def load(self, name):
-        """Imports a module, so that children have it at once."""
+        """Imports a module, so that children have it at once. What that
+        writes, as matplotlib its list of fonts, is not for them to find."""
         start = time.monotonic()
+        files = temporary_files()
         try:
             __import__(name)
         except BaseException as e:
@@ -99,6 +112,15 @@ class Parent:
             self.send("skipped %s %.200s" % (name, repr(e).replace("\n", " ")))
         else:
             self.send("loaded %s %.3f" % (name, time.monotonic() - start))
+        for file in temporary_files() - files:
+            remove(file)
+        if not self.to_load:
+            # Code that fails needs it; most of the modules above bring it along.
+            import traceback
+
+            gc.collect()
+        # A child's collector is not to walk, and so copy, what is here already.
+        gc.freeze()
 
     def run(self, fds):
         """Runs one call in a child and clears up after it."""
@@ -170,6 +192,29 @@ class Parent:
             self.drain()
 
 
+def temporary_files():
+    found = set()
+    for folder in PLACES:
+        try:
+            found |= {folder + "/" + name for name in posix.listdir(folder)}
+        except OSError:
+            pass  # a call has closed it, and it will be replaced
+    return found
+
+
+def remove(name):
+    """Removes a file, or a folder with what is in it, as far as it can."""
+    try:
+        try:
+            posix.unlink(name)
+        except IsADirectoryError:
+            for entry in posix.listdir(name):
+                remove(name + "/" + entry)
+            posix.rmdir(name)
+    except OSError:
+        pass
+
+
 def kill_all():
     try:
         posix.kill(-1, _signal.SIGKILL)
@@ -184,7 +229,10 @@ def child_main(parent, code, out, err):
         source = read_all(code)
         freshen(out, err)
         del parent
-        status = run_source(source)
+        known = set(sys.modules)
+        status = finish(run_source(source), known)
+    except BaseException as e:
+        posix.write(2, ("cloche: %r\n" % e).encode("utf-8", "replace"))
     finally:
         posix._exit(status & 0xFF)
 
@@ -219,9 +267,8 @@ def freshen(out, err):
         # What was printed is to be there also when the process is killed.
         stream.reconfigure(line_buffering=True)
     sys.argv[:] = [""]
+    del sys.orig_argv[1:]
     sys.path[:] = [""] + PATH
-    if "warnings" in sys.modules:
-        sys.modules["warnings"].filters[:] = FILTERS
 
 
 def reseed():
@@ -253,20 +300,19 @@ def run_source(source):
     module.__builtins__ = sys.modules["builtins"]
     module.__file__ = CODE_NAME
     sys.modules["__main__"] = module
-    status = 0
     try:
-        try:
-            text = source.decode()
-            module.__loader__ = Source(text)
-            execute(text, module.__dict__)
-        except SystemExit as e:
-            status = exit_status(e)
-        except BaseException as e:
-            show(e)
-            status = 1
-    finally:
-        status = finish(status)
-    return status
+        text = source.decode().removeprefix("\ufeff")
+        module.__loader__ = Source(text)
+        if "linecache" in sys.modules:
+            # For who asks by name alone, as warnings do.
+            sys.modules["linecache"].lazycache(CODE_NAME, module.__dict__)
+        execute(text, module.__dict__)
+    except SystemExit as e:
+        return exit_status(e)
+    except BaseException as e:
+        show(e)
+        return 1
+    return 0
 
 
 def execute(text, names):
@@ -276,7 +322,13 @@ def execute(text, names):
     last = []
     if tree.body and type(tree.body[-1]).__name__ == "Expr":
         last.append(tree.body.pop())
-    code = compile(tree, CODE_NAME, "exec", dont_inherit=True)
+    try:
+        code = compile(tree, CODE_NAME, "exec", dont_inherit=True)
+    except SyntaxError as e:
+        if e.text is None and e.lineno:  # a tree does not know its text
+            e.text = text.split("\n")[e.lineno - 1]
+        raise
+    del tree
     future = code.co_flags & 0x1FE0000  # from __future__ imports
     exec(code, names)
     if last:
@@ -290,25 +342,49 @@ def exit_status(e):
         return 0
     if isinstance(e.code, int):
         return e.code
-    print(e.code, file=sys.stderr)
+    try:
+        if sys.stderr is not None:
+            print(e.code, file=sys.stderr)
+    except BaseException:
+        pass  # standard error is closed
     return 1
 
 
 def show(e):
-    """Prints a traceback that begins with the agent's own code."""
+    """Has an exception that ends the code printed, by whom the code chose."""
+    hook = sys.excepthook
+    if hook is not sys.__excepthook__:
+        try:
+            hook(type(e), e, own(e))
+            return
+        except BaseException as failed:
+            failed.__context__ = None  # e, which is told of below
+            print_traceback(failed, "Error in sys.excepthook:\n")
+            print_traceback(e, "\nOriginal exception was:\n")
+    else:
+        print_traceback(e)
+
+
+def own(e):
+    """The traceback of e from where it is the agent's own code."""
     tb = e.__traceback__
     while tb is not None and tb.tb_frame.f_code.co_filename != CODE_NAME:
         tb = tb.tb_next
-    hook = sys.excepthook
-    if hook is not sys.__excepthook__:
-        hook(type(e), e, tb)
-        return
-    import traceback
-
-    traceback.print_exception(type(e), e, tb)
+    return tb
 
 
-def finish(status):
+def print_traceback(e, title=""):
+    try:
+        if sys.stderr is not None:
+            import traceback
+
+            sys.stderr.write(title)
+            traceback.print_exception(type(e), e, own(e))
+    except BaseException:
+        pass  # standard error is closed
+
+
+def finish(status, known):
     """What the interpreter does at its end, but for taking itself apart."""
     threading = sys.modules.get("threading")
     try:
@@ -320,16 +396,33 @@ def finish(status):
     except BaseException as e:
         show(e)
         status = status or 1
+    status = flush(status)
+    try:
+        # What the code made is let go, so that files are written and finalizers
+        # run; what was there before it is not.
+        for name in set(sys.modules) - known | {"__main__"}:
+            del sys.modules[name]
+        sys.modules["builtins"].__dict__.pop("_", None)
+        gc.collect()
+    except BaseException as e:
+        show(e)
+    return flush(status)
+
+
+def flush(status):
     for stream in (sys.stdout, sys.stderr):
         try:
-            stream.flush()
+            if stream is not None and not stream.closed:
+                stream.flush()
         except BaseException:
             status = status or 120  # as the interpreter does
     return status
 
 
 set_dumpable(0)
+# Without it threading prints tracebacks in Python, which finds the lines.
+del _thread._excepthook
 PATH = sys.path[1:]
-FILTERS = list(sys.modules["warnings"].filters) if "warnings" in sys.modules else []
 if __name__ == "__main__":
+    gc.freeze()
     Parent(3).serve()

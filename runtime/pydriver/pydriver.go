@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -123,11 +125,7 @@ func (p *Process) Gone() <-chan struct{} { return p.gone }
 func (p *Process) Modules() (version string, loaded []string, skipped map[string]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	skipped = map[string]string{}
-	for k, v := range p.skipped {
-		skipped[k] = v
-	}
-	return p.version, append([]string(nil), p.loaded...), skipped
+	return p.version, slices.Clone(p.loaded), maps.Clone(p.skipped)
 }
 
 // Refresh makes the sandbox as it was before any call. It is for between calls.

@@ -157,7 +157,7 @@ func (s *service) answer(ctx context.Context, m message, e *entry) {
 	defer m.close()
 	usage, err := s.do(ctx, m, e)
 	if err != nil {
-		s.log.Warn("request", slog.String("op", string(m.Op)), slog.Any("error", err))
+		s.log.WarnContext(ctx, "request", slog.String("op", string(m.Op)), slog.Any("error", err))
 	}
 	// A server that is gone gets no answer; read sees that too.
 	_ = s.conn.send(reply{ID: m.ID, Usage: usage, Error: toWire(err)})

@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"strconv"
@@ -85,11 +84,7 @@ func (c *Capture) text(p []byte) {
 		c.ends.add([]byte{'\r'})
 	}
 	c.back = 0
-	if n := bytes.Count(p, newline); n > 0 {
-		c.lines += int64(n)
-		c.line = c.ends.size + int64(bytes.LastIndexByte(p, '\n')) + 1
-	}
-	c.ends.add(p)
+	c.append(p)
 }
 
 // strange takes in bytes that are shown in another form, from the start of p on,
@@ -109,9 +104,9 @@ func (c *Capture) strange(p []byte) int {
 		case r < utf8.RuneSelf, !utf8.FullRune(p[n:]):
 			size = 0
 		case r <= 0x9f:
-			shown = append(shown, `\x`+strconv.FormatInt(int64(r), 16)...)
+			shown = strconv.AppendInt(append(shown, `\x`...), int64(r), 16)
 		case turns(r):
-			shown = append(shown, `\u`+strconv.FormatInt(int64(r), 16)...)
+			shown = strconv.AppendInt(append(shown, `\u`...), int64(r), 16)
 		default:
 			shown = utf8.AppendRune(shown, r)
 		}

@@ -101,7 +101,7 @@ func (c *Capture) obey(seq []byte, final byte) {
 		if args == "" || args == "0" || args == "1" {
 			c.back = lineStart
 		}
-	default:
+	case 'A', 'B', 'D', 'E', 'F':
 		n, err := strconv.Atoi(cmp.Or(args, "1"))
 		if err == nil {
 			c.obeyMove(max(n, 1), final)
@@ -112,17 +112,14 @@ func (c *Capture) obey(seq []byte, final byte) {
 // obeyMove moves the cursor by n.
 func (c *Capture) obeyMove(n int, final byte) {
 	switch final {
-	case 'A':
+	case 'A', 'F':
 		c.moveUp(n)
-	case 'B':
+	case 'B', 'E':
 		c.moveDown(n)
 	case 'D':
 		c.moveBack(n)
-	case 'E':
-		c.moveDown(n)
-		c.moveTo(0)
-	case 'F':
-		c.moveUp(n)
+	}
+	if final == 'E' || final == 'F' {
 		c.moveTo(0)
 	}
 }
@@ -134,7 +131,7 @@ func (c *Capture) obeyErase(args string, final byte) {
 	case args == "" || args == "0":
 		c.erase()
 		if final == 'J' {
-			c.below = nil
+			c.below = c.below[:0]
 		}
 	case args == "2" && final == 'K':
 		c.back = lineStart

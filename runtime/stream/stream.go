@@ -31,9 +31,11 @@ type Capture struct {
 	// back is by how many runes the cursor is before the end of the line. The
 	// next text replaces them; a newline leaves them.
 	back int
-	// below holds the lines below the cursor's, the lowest first, at most screen
-	// of them and no more bytes than the limit. They are not in ends.
-	below [][]byte
+	// below holds the lines below the cursor's, each after a newline: at most
+	// screen of them, and no more bytes than the limit. They are not in ends.
+	below []byte
+	// moved is what moves between lines have cost; see maxMoved.
+	moved int64
 	// part holds the bytes of a rune that is not complete, else nothing.
 	part []byte
 	// sequence holds the bytes of an escape sequence that is not complete, from
@@ -100,9 +102,8 @@ func (c *Capture) finished() *Capture {
 		d.text(bytes.Repeat([]byte("\uFFFD"), len(d.part)))
 		d.part = nil
 	}
-	for len(d.below) > 0 {
-		d.down()
-	}
+	d.append(d.below)
+	d.below = nil
 	return &d
 }
 

@@ -50,8 +50,8 @@ func (c *Chain) conversation(call *tools.Call) (*conversation.Conversation, erro
 	return c.Conversations.ByHint(call.Principal, hint), nil
 }
 
-// argument returns the argument "conversation"; "" if there is none, or none
-// that is a string, which the check of the arguments tells.
+// argument returns the argument "conversation"; "" if there is none.
+// Preconditions: the arguments have been checked.
 func argument(arguments json.RawMessage) string {
 	var a struct {
 		Conversation string `json:"conversation"`

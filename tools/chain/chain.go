@@ -35,8 +35,8 @@ func (c *Chain) links() []tools.Link {
 		c.recovered, // a panic is an error of its call alone
 		c.traced,    // one line in the log
 		c.permitted, // who calls, and the policy that holds for the call
-		c.addressed, // which conversation
 		c.checked,   // the arguments against the schema
+		c.addressed, // which conversation; a call that is refused so far leaves none behind
 		c.queued,    // its turn in the conversation
 	}
 }
@@ -76,7 +76,8 @@ func readable(call *tools.Call, err error) error {
 	return fault.Wrap(fault.Internal, err, "internal error in %s; the server's log has the cause; try once more, then tell the administrator", call.Name())
 }
 
-// traced writes the line. Arguments and results are never in it.
+// traced writes the line. Arguments and results are never in it: what is wrong
+// with arguments only the agent is told, for that repeats some of them.
 func (c *Chain) traced(_ *tools.Tool, next tools.Handler) tools.Handler {
 	return func(ctx context.Context, call *tools.Call) (tools.Result, error) {
 		start := time.Now()
@@ -87,9 +88,12 @@ func (c *Chain) traced(_ *tools.Tool, next tools.Handler) tools.Handler {
 			attrs = append(attrs, slog.String("conversation", call.Conversation.ID), slog.Int("call", call.Number))
 		}
 		if err != nil {
-			outcome = string(fault.KindOf(err))
-			attrs = append(attrs, slog.Any("error", err))
-			if fault.KindOf(err) == fault.Internal && ctx.Err() == nil {
+			kind := fault.KindOf(err)
+			outcome = string(kind)
+			if kind != fault.Invalid {
+				attrs = append(attrs, slog.Any("error", err))
+			}
+			if kind == fault.Internal && ctx.Err() == nil {
 				level = slog.LevelError
 			}
 		}

@@ -49,13 +49,14 @@ type recorder struct {
 	failed string
 }
 
-func (r *recorder) Fatalf(format string, args ...any) {
+func (r *recorder) Fatalf(format string, _ ...any) {
 	r.failed = format
 	panic(r)
 }
 
-// catch runs Generated and returns how it failed, "" if it did not.
-func catch(t *testing.T, file, name, want string) (failed string) {
+// catch runs Generated for README.md and returns how it failed, "" if it did
+// not.
+func catch(t *testing.T, name, want string) (failed string) {
 	r := &recorder{TB: t}
 	defer func() {
 		if v := recover(); v != nil && v != any(r) {
@@ -63,7 +64,7 @@ func catch(t *testing.T, file, name, want string) (failed string) {
 		}
 		failed = r.failed
 	}()
-	Generated(r, file, name, want)
+	Generated(r, "README.md", name, want)
 	return ""
 }
 
@@ -76,21 +77,21 @@ func TestGenerated(t *testing.T) {
 		}
 	}
 	t.Setenv(updateVariable, "")
-	if got := catch(t, "README.md", "tools", "old"); got != "" {
+	if got := catch(t, "tools", "old"); got != "" {
 		t.Errorf("a part that is up to date failed: %s", got)
 	}
-	if got := catch(t, "README.md", "tools", "new"); !strings.Contains(got, "out of date") {
+	if got := catch(t, "tools", "new"); !strings.Contains(got, "out of date") {
 		t.Errorf("a part that is out of date: %q, want a failure that says so", got)
 	}
-	if got := catch(t, "README.md", "limits", "new"); got == "" {
+	if got := catch(t, "limits", "new"); got == "" {
 		t.Error("a part that is not there passed")
 	}
 	t.Setenv(updateVariable, "1")
-	if got := catch(t, "README.md", "tools", "new"); got != "" {
+	if got := catch(t, "tools", "new"); got != "" {
 		t.Errorf("writing a part anew failed: %s", got)
 	}
 	t.Setenv(updateVariable, "")
-	if got := catch(t, "README.md", "tools", "new"); got != "" {
+	if got := catch(t, "tools", "new"); got != "" {
 		t.Errorf("the part that was written failed: %s", got)
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // Limit is how long code of a test may run that does not say otherwise. It is
 // for a slow machine; nothing here needs a tenth of it.
-const Limit = 60 * time.Second
+const Limit = 2 * time.Minute
 
 // A Box is a sandbox of a test. It may be used from several goroutines as far
 // as its Process may.

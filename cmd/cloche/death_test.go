@@ -1,0 +1,130 @@
+package main_test
+
+import (
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"cloche.dev/cloche/runtime/need"
+)
+
+// kill ends a process at once.
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatalf("kill %d: %v", pid, err)
+	}
+}
+
+// TestServerKilled kills the server while code runs, in a way that leaves it no
+// time. Nothing stays, and the next server of the same data directory works.
+func TestServerKilled(t *testing.T) {
+	need.BothUsers(t, func(t *testing.T) {
+		need.Python(t)
+		need.Namespaces(t)
+		s := serve(t, lean, "")
+		s.forced = true
+		flight := s.begin(map[string]any{"code": named("orphan") + "import signal, subprocess, time\n" +
+			"signal.signal(signal.SIGTERM, signal.SIG_IGN)\nsubprocess.Popen(['sleep', '600'])\ntime.sleep(600)"})
+		busy(t, s.cmd.Process.Pid, "orphan")
+		busy(t, s.cmd.Process.Pid, "sleep")
+		left := s.holdings()
+		if len(left.processes) < 4 || len(left.groups) != 1 {
+			t.Errorf("before its death the server has %+v", left)
+		}
+		kill(t, s.cmd.Process.Pid)
+		if o := <-flight; o.err == nil {
+			t.Errorf("the call in flight answered %s", o.text)
+		}
+		s.ended()
+		left.gone(t)
+
+		next := start(t, lean, "--data-dir", s.data)
+		next.connect("")
+		next.works()
+		if now := (&server{cmd: next.cmd, data: s.data}).holdings(); slices.Contains(now.groups, left.groups[0]) || len(now.groups) != 1 {
+			t.Errorf("names in the data directory: %v, after %v", now.groups, left.groups)
+		}
+	})
+}
+
+// TestShimKilled kills the program that makes containers, during a call and
+// between two: the call says so, the next one works.
+func TestShimKilled(t *testing.T) {
+	need.BothUsers(t, func(t *testing.T) {
+		need.Python(t)
+		need.Namespaces(t)
+		s := serve(t, lean, "")
+		s.warns = true
+		s.works()
+		flight := s.begin(map[string]any{"code": named("shimless") + "print('begun')\nimport time\ntime.sleep(600)"})
+		busy(t, s.cmd.Process.Pid, "shimless")
+		left := s.holdings()
+		kill(t, s.shim())
+		a := (<-flight).whole(t)
+		if a.Exit.Reason != "lost" || !strings.Contains(a.text, "the next call gets a new one") || a.Stdout != "begun\n" {
+			t.Errorf("the call in flight answered:\n%s", a.text)
+		}
+		left.groups = nil // the server keeps its name
+		left.gone(t)
+		s.works()
+
+		between := s.run(which)
+		left = s.holdings()
+		kill(t, s.shim())
+		left.groups = nil
+		left.gone(t)
+		if after := s.run(which); after.Exit.Code == nil || *after.Exit.Code != 0 || after.Conversation != between.Conversation {
+			t.Errorf("after the shim's death a call answered:\n%s\nbefore:\n%s", after.text, between.text)
+		}
+		s.works()
+	})
+}
+
+// shim returns the server's.
+func (s *server) shim() int {
+	s.t.Helper()
+	for _, p := range descendants(s.cmd.Process.Pid) {
+		if p.parent == s.cmd.Process.Pid {
+			return p.pid
+		}
+	}
+	s.t.Fatalf("the server has no shim; its log:\n%s", s.log)
+	return 0
+}
+
+// TestBombs runs code that takes what it can get. It is held, and both the same
+// conversation and another one go on.
+func TestBombs(t *testing.T) {
+	need.BothUsers(t, func(t *testing.T) {
+		need.Python(t)
+		need.Namespaces(t)
+		s := serve(t, lean+"memory = \"200 MB\"\nwork = \"50 MB\"\ntmp = \"50 MB\"\nshm = \"20 MB\"\npids = 100\n", "")
+		neighbour := s.ask(map[string]any{"code": which, "conversation": "new"}).Conversation
+		for _, test := range []struct {
+			name, code string
+			seconds    float64
+			want       []string // one of them
+		}{
+			{"memory", "data = []\nwhile True:\n    data.append(bytearray(10_000_000))", 20, []string{"out of memory (limit 200 MB", "MemoryError"}},
+			{"forks", "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass", 1, []string{"ran past its 1 s limit"}},
+			{"threads", "import threading, time\nwhile True:\n    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()", 20, []string{"RuntimeError: can't start new thread"}},
+			{"disk", "i = 0\nwhile True:\n    i += 1\n    with open(str(i), 'wb') as f:\n        f.write(bytes(1_000_000))", 20, []string{"OSError: [Errno 28] No space left on device"}},
+			{"scratch", "with open('/tmp/full', 'wb') as f:\n    while True:\n        f.write(bytes(1_000_000))", 20, []string{"OSError: [Errno 27] File too large"}},
+		} {
+			t.Run(test.name, func(t *testing.T) {
+				s := s.on(t)
+				bomb := s.begin(map[string]any{"code": named("bomb") + test.code, "timeout_seconds": test.seconds})
+				if a := s.ask(map[string]any{"code": "print(6*7)", "conversation": neighbour}); a.Stdout != "42\n" {
+					t.Errorf("another conversation answered:\n%s", a.text)
+				}
+				a := (<-bomb).whole(t)
+				if !slices.ContainsFunc(test.want, func(want string) bool { return strings.Contains(a.text, want) }) {
+					t.Errorf("answered:\n%.1000s\nwant one of %q", a.text, test.want)
+				}
+				s.works()
+			})
+		}
+	})
+}
