@@ -50,10 +50,9 @@ type Job struct {
 	Stdout, Stderr io.Writer
 }
 
-// Enter waits for the call's turn; see Queue.Enter. It returns the number that
-// the call has in its conversation.
-func (c *Conversation) Enter(ctx context.Context, maxWaiting int) (turn *Turn, err error) {
-	turn, err = c.queue.Enter(ctx, maxWaiting)
+// Enter waits for the turn of the call of that number; see Queue.Enter.
+func (c *Conversation) Enter(ctx context.Context, number, maxWaiting int) (turn *Turn, err error) {
+	turn, err = c.queue.Enter(ctx, number, maxWaiting)
 	if err == nil {
 		c.touch()
 	}

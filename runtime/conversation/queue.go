@@ -15,44 +15,37 @@ type Queue struct {
 	mu      sync.Mutex
 	running *Turn   // mu
 	waiting []*Turn // mu
-	entered int     // mu
 }
 
 // A Turn is the right to run, until Leave, or if it was kept, until End.
 type Turn struct {
-	// Number counts the calls that entered the queue; the first is 1.
+	// Number is the call's, as it was given to Enter.
 	Number int
-	// Behind is the number of the call that ran when this one came, 0 if none.
+	// Behind is the number of the call that ran when this one came, 0 if there
+	// was none, or none but one that was over and only being cleared up after.
 	Behind int
 	// Waited is how long it waited.
 	Waited time.Duration
 
 	q     *Queue
 	ready chan struct{}
-	kept  bool
+	kept  bool // q.mu
 	once  sync.Once
 }
 
-// Enter waits until no other call runs and none that came before waits. With
-// maxWaiting others waiting already it refuses at once. When ctx ends first it
-// returns the cause, and the place in the queue is given up.
-func (q *Queue) Enter(ctx context.Context, maxWaiting int) (*Turn, error) {
-	q.mu.Lock()
-	if len(q.waiting) >= maxWaiting && q.running != nil {
-		n := len(q.waiting)
-		q.mu.Unlock()
-		return nil, fault.New(fault.Busy, "%d calls of this conversation are waiting already, as many as may; wait for their results, then call again", n)
+// Enter waits, for the call of that number, until no other call runs and none
+// that came before waits. With maxWaiting others waiting already it refuses at
+// once. When ctx ends first it returns the cause, and the place in the queue is
+// given up.
+func (q *Queue) Enter(ctx context.Context, number, maxWaiting int) (*Turn, error) {
+	t := &Turn{Number: number, q: q, ready: make(chan struct{})}
+	runs, err := q.join(t, maxWaiting)
+	if err != nil {
+		return nil, err
 	}
-	q.entered++
-	t := &Turn{Number: q.entered, q: q, ready: make(chan struct{})}
-	if q.running == nil {
-		q.running = t
-		q.mu.Unlock()
+	if runs {
 		return t, nil
 	}
-	t.Behind = q.running.Number
-	q.waiting = append(q.waiting, t)
-	q.mu.Unlock()
 	start := time.Now()
 	select {
 	case <-t.ready:
@@ -62,6 +55,27 @@ func (q *Queue) Enter(ctx context.Context, maxWaiting int) (*Turn, error) {
 		q.giveUp(t)
 		return nil, context.Cause(ctx)
 	}
+}
+
+// join makes t run, which is true, or wait, if it may.
+func (q *Queue) join(t *Turn, maxWaiting int) (runs bool, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.running == nil {
+		q.running = t
+		return true, nil
+	}
+	n := len(q.waiting)
+	if q.running.kept {
+		maxWaiting++ // whoever is first is as good as running
+	} else {
+		t.Behind = q.running.Number
+	}
+	if n >= maxWaiting {
+		return false, fault.New(fault.Busy, "%d calls of this conversation are waiting already, as many as may; wait for their results, then call again", n)
+	}
+	q.waiting = append(q.waiting, t)
+	return false, nil
 }
 
 // giveUp takes t out of the queue, or passes on the turn that came meanwhile.
@@ -77,12 +91,20 @@ func (q *Queue) giveUp(t *Turn) {
 	}
 }
 
-// Keep makes Leave do nothing: the turn lasts until End.
-func (t *Turn) Keep() { t.kept = true }
+// Keep says that the call is over but for what is cleared up after it: Leave
+// does nothing from now on, the turn lasts until End.
+func (t *Turn) Keep() {
+	t.q.mu.Lock()
+	defer t.q.mu.Unlock()
+	t.kept = true
+}
 
-// Leave ends the turn, unless it was kept. It is for the goroutine that entered.
+// Leave ends the turn, unless it was kept.
 func (t *Turn) Leave() {
-	if !t.kept {
+	t.q.mu.Lock()
+	kept := t.kept
+	t.q.mu.Unlock()
+	if !kept {
 		t.End()
 	}
 }

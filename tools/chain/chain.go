@@ -137,7 +137,7 @@ func (c *Chain) queued(tool *tools.Tool, next tools.Handler) tools.Handler {
 		return next
 	}
 	return func(ctx context.Context, call *tools.Call) (tools.Result, error) {
-		turn, err := call.Conversation.Enter(ctx, call.Policy.Calls.Waiting)
+		turn, err := call.Conversation.Enter(ctx, call.Number, call.Policy.Calls.Waiting)
 		if err != nil {
 			return tools.Result{}, stopped(err)
 		}

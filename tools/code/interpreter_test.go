@@ -64,7 +64,7 @@ func (b *bench) call(t *testing.T, c *conversation.Conversation, arguments strin
 	if err != nil {
 		return tools.Result{}, err
 	}
-	turn, err := c.Enter(t.Context(), 1)
+	turn, err := c.Enter(t.Context(), 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
