@@ -27,15 +27,15 @@ func TestQueueKeepsTheOrder(t *testing.T) {
 					t.Errorf("call %d waited %v, want %v", n, turn.Waited, want)
 				}
 				order = append(order, n) // one at a time: that is what is tested
-				time.Sleep(time.Second)
+				<-time.After(time.Second)
 				turn.Leave()
 			}()
 			synctest.Wait()
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		first.Leave()
 		first.End() // twice is no error
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		synctest.Wait()
 		if diff := cmp.Diff([]int{2, 3, 4, 5}, order); diff != "" {
 			t.Errorf("order (-want +got):\n%s", diff)

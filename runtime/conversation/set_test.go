@@ -40,10 +40,10 @@ func newSet(t *testing.T, fake *sandboxtest.Fake, most int) *Set {
 	return s
 }
 
-func job(code string, idle time.Duration, out io.Writer) Job {
+func job(code string, idle time.Duration) Job {
 	return Job{
 		Kind: pool.Kind{Digest: "k", Spec: sandboxtest.Spec()}, Code: code, Timeout: time.Minute, Idle: idle,
-		Stdout: out, Stderr: io.Discard,
+		Stderr: io.Discard,
 	}
 }
 
@@ -126,7 +126,7 @@ func TestSandboxIsKept(t *testing.T) {
 	a, b := s.New("p"), s.New("p")
 	for range 3 {
 		for _, c := range []*Conversation{a, b} {
-			if out, _, err := run(t, c, job("hello", time.Minute, nil)); out != "hello" || err != nil {
+			if out, _, err := run(t, c, job("hello", time.Minute)); out != "hello" || err != nil {
 				t.Fatalf("Run = %q, %v", out, err)
 			}
 		}
@@ -177,12 +177,12 @@ func TestSandboxIsReplaced(t *testing.T) {
 			t.Errorf("%s: %d sandboxes so far, want %d", what, got, n)
 		}
 	}
-	want("first", 1, job("a", time.Minute, nil))
-	want("after one that could not be cleaned", 2, job("b", time.Minute, nil))
-	want("the same again", 2, job("c", time.Minute, nil))
+	want("first", 1, job("a", time.Minute))
+	want("after one that could not be cleaned", 2, job("b", time.Minute))
+	want("the same again", 2, job("c", time.Minute))
 	fake.Boxes()[1].Die()
-	want("after one that died between calls", 3, job("d", time.Minute, nil))
-	other := job("e", time.Minute, nil)
+	want("after one that died between calls", 3, job("d", time.Minute))
+	other := job("e", time.Minute)
 	other.Kind.Digest = "k2"
 	want("under another policy", 4, other)
 	if n := len(fake.Live()); n != 1 {
@@ -201,10 +201,10 @@ func TestLostSandboxIsDropped(t *testing.T) {
 	}
 	s := newSet(t, fake, 4)
 	c := s.New("p")
-	if _, exit, err := run(t, c, job("die", time.Minute, nil)); err != nil || exit.Lost == "" {
+	if _, exit, err := run(t, c, job("die", time.Minute)); err != nil || exit.Lost == "" {
 		t.Errorf("Run = %+v, %v, want it lost", exit, err)
 	}
-	if _, exit, err := run(t, c, job("go on", time.Minute, nil)); err != nil || exit.Lost != "" {
+	if _, exit, err := run(t, c, job("go on", time.Minute)); err != nil || exit.Lost != "" {
 		t.Errorf("the next call: %+v, %v", exit, err)
 	}
 }
@@ -213,7 +213,7 @@ func TestIdleSandboxEnds(t *testing.T) {
 	fake := &sandboxtest.Fake{}
 	s := newSet(t, fake, 4)
 	c := s.New("p")
-	if _, _, err := run(t, c, job("x", time.Millisecond, nil)); err != nil {
+	if _, _, err := run(t, c, job("x", time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -221,7 +221,7 @@ func TestIdleSandboxEnds(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("the sandbox is still there, long past its time")
 	}
-	if out, _, err := run(t, c, job("y", time.Minute, nil)); out != "y" || err != nil {
+	if out, _, err := run(t, c, job("y", time.Minute)); out != "y" || err != nil {
 		t.Errorf("the next call: %q, %v", out, err)
 	}
 }
@@ -247,26 +247,26 @@ func TestSandboxesAreBounded(t *testing.T) {
 	var busy sync.WaitGroup
 	for _, conv := range []*Conversation{a, b} {
 		busy.Go(func() {
-			if _, _, err := run(t, conv, job("wait", time.Minute, nil)); err != nil {
+			if _, _, err := run(t, conv, job("wait", time.Minute)); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	for len(fake.Boxes()) < 2 {
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 	}
 	for _, box := range fake.Boxes() {
 		for _, calls := box.Counts(); calls == 0; _, calls = box.Counts() {
-			time.Sleep(time.Millisecond)
+			<-time.After(time.Millisecond)
 		}
 	}
-	if _, _, err := run(t, c, job("c", time.Minute, nil)); fault.KindOf(err) != fault.Busy {
+	if _, _, err := run(t, c, job("c", time.Minute)); fault.KindOf(err) != fault.Busy {
 		t.Errorf("a third conversation while two sandboxes are in use: %v, want busy", err)
 	}
 	close(release)
 	busy.Wait()
 	waitFree(t, a, b)
-	if out, _, err := run(t, c, job("c", time.Minute, nil)); out != "c" || err != nil {
+	if out, _, err := run(t, c, job("c", time.Minute)); out != "c" || err != nil {
 		t.Errorf("a third conversation while two are idle: %q, %v", out, err)
 	}
 	if n := len(fake.Live()); n != 2 {
@@ -283,7 +283,7 @@ func TestCallsOfManyConversations(t *testing.T) {
 		for n := range 25 {
 			all.Go(func() {
 				code := fmt.Sprintf("%s %d", c.ID, n)
-				if out, _, err := run(t, c, job(code, time.Minute, nil)); out != code || err != nil {
+				if out, _, err := run(t, c, job(code, time.Minute)); out != code || err != nil {
 					t.Errorf("Run(%q) = %q, %v", code, out, err)
 				}
 			})
