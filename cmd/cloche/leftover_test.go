@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 func outlived() []process {
 	for end := time.Now().Add(5 * time.Second); ; <-time.After(often) {
 		left := slices.DeleteFunc(descendants(os.Getpid()), func(p process) bool {
-			return p.name == "sh" || p.parent != os.Getpid() && p.name == "sleep" // what removes the programs when this process is gone
+			return p.name == "sh" && p.parent == os.Getpid() // it removes the programs once this process is gone
 		})
 		if len(left) == 0 || time.Now().After(end) {
 			return left
@@ -77,7 +77,7 @@ func descendants(pid int) (below []process) {
 		if err != nil {
 			continue // the thread ended
 		}
-		for _, field := range strings.Fields(string(text)) {
+		for field := range strings.FieldsSeq(string(text)) {
 			child, err := strconv.Atoi(field)
 			if err != nil {
 				continue

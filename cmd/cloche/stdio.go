@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"cloche.dev/cloche/tools/mcp"
@@ -36,6 +38,9 @@ Example, for a client's configuration: {"command": "cloche", "args": ["stdio"]}`
 
 // Run serves until the client or a signal ends it.
 func (c *stdioCommand) Run(ctx context.Context, line *commandLine, s streams) (err error) {
+	// A client that is gone shows as an error of a write, so that calls in flight
+	// still end in order. Notify, for what is ignored stays so in child processes.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	a, err := openApp(ctx, line, s.err, slog.LevelDebug, c.hint(os.Getenv))
 	if err != nil {
 		return err

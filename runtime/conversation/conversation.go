@@ -233,6 +233,14 @@ func (c *Conversation) idleSince() (*pydriver.Process, time.Time) {
 	return c.box, c.used
 }
 
+// unused says whether the conversation has no sandbox and is not about to get
+// one, and when it was last used.
+func (c *Conversation) unused() (time.Time, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.used, c.box == nil && !c.running
+}
+
 // Info tells of a conversation.
 type Info struct {
 	ID      string

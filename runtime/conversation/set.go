@@ -119,9 +119,9 @@ func (s *Set) forget() {
 	var oldest *Conversation
 	var since time.Time
 	for _, c := range s.byID {
-		i := c.info()
-		if !i.Sandbox && (oldest == nil || i.Used.Before(since)) {
-			oldest, since = c, i.Used
+		used, unused := c.unused()
+		if unused && (oldest == nil || used.Before(since)) {
+			oldest, since = c, used
 		}
 	}
 	if oldest == nil {

@@ -86,7 +86,7 @@ func (i interpreter) run(ctx context.Context, call *tools.Call) (tools.Result, e
 	}
 	report := headline.Report{
 		How: "fresh process", Workspace: headline.Workspace{NotMounted: notMounted},
-		Exit: exit, TimeLimit: timeout, Queued: queued, Behind: behind,
+		Exit: exit, TimeLimit: timeout, MaxTime: time.Duration(limits.MaxTimeout), Queued: queued, Behind: behind,
 		Call: call.Number, Conversation: call.Conversation.ID, Tell: call.Conversation.Tell(), Notices: call.Notices,
 	}
 	report.Stdout.Text, report.Stdout.Cut = stdout.Text()

@@ -188,7 +188,7 @@ func TestTimeLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	report := r.Structured.(headline.Structured)
-	const want = "ran past its 0.1 s limit; pass a larger timeout_seconds, or do less in one call"
+	const want = "ran past its 0.1 s limit; pass a larger timeout_seconds (up to 3,600), or do less in one call"
 	if report.Exit.Reason != "timeout" || report.Exit.Text != want || report.Stdout != "before\n" {
 		t.Errorf("report = %+v, want what was printed before, and %q", report, want)
 	}

@@ -2,6 +2,7 @@ package headline
 
 import (
 	"fmt"
+	"strings"
 	"syscall"
 	"time"
 
@@ -44,8 +45,8 @@ func reasonOf(e sandbox.Exit) reason {
 func Good(e sandbox.Exit) bool { return reasonOf(e) == exited && e.Code == 0 }
 
 // Sentence says how code ended, and what to do about it. The limit is the time
-// that it was given.
-func Sentence(e sandbox.Exit, limit time.Duration) string {
+// that it was given, of at most most.
+func Sentence(e sandbox.Exit, limit, most time.Duration) string {
 	text := ""
 	switch reasonOf(e) {
 	case exited:
@@ -53,7 +54,11 @@ func Sentence(e sandbox.Exit, limit time.Duration) string {
 	case signalled:
 		return "ended by signal " + signalName(e.Signal) + crash(e.Signal)
 	case timedOut:
-		text = fmt.Sprintf("ran past its %s limit; pass a larger timeout_seconds, or do less in one call", limitText(limit))
+		text = fmt.Sprintf("ran past its %s limit; ", limitText(limit))
+		if most > limit {
+			text += fmt.Sprintf("pass a larger timeout_seconds (up to %s), or ", strings.TrimSuffix(limitText(most), " s"))
+		}
+		text += "do less in one call"
 	case outOfMemory:
 		text = "out of memory" + memory(e) + "; work on less at a time"
 	case cancelled:

@@ -25,10 +25,10 @@ func TestSentence(t *testing.T) {
 		},
 		{"killed", sandbox.Exit{Signal: 9}, time.Minute, "ended by signal 9 (SIGKILL: killed)"},
 		{"signal without a name", sandbox.Exit{Signal: 40}, time.Minute, "ended by signal 40"},
-		{"time", sandbox.Exit{TimedOut: true}, time.Minute, "ran past its 60 s limit; pass a larger timeout_seconds, or do less in one call"},
-		{"long time", sandbox.Exit{TimedOut: true}, time.Hour, "ran past its 3,600 s limit; pass a larger timeout_seconds, or do less in one call"},
-		{"odd time", sandbox.Exit{TimedOut: true}, 1500 * time.Millisecond, "ran past its 1.5 s limit; pass a larger timeout_seconds, or do less in one call"},
-		{"shortest time", sandbox.Exit{TimedOut: true}, 100 * time.Millisecond, "ran past its 0.1 s limit; pass a larger timeout_seconds, or do less in one call"},
+		{"time", sandbox.Exit{TimedOut: true}, time.Minute, "ran past its 60 s limit; pass a larger timeout_seconds (up to 3,600), or do less in one call"},
+		{"long time", sandbox.Exit{TimedOut: true}, time.Hour, "ran past its 3,600 s limit; do less in one call"},
+		{"odd time", sandbox.Exit{TimedOut: true}, 1500 * time.Millisecond, "ran past its 1.5 s limit; pass a larger timeout_seconds (up to 3,600), or do less in one call"},
+		{"shortest time", sandbox.Exit{TimedOut: true}, 100 * time.Millisecond, "ran past its 0.1 s limit; pass a larger timeout_seconds (up to 3,600), or do less in one call"},
 		{"memory", sandbox.Exit{OutOfMemory: true, MemoryLimit: gb, MemoryPeak: gb}, time.Minute, "out of memory (limit 1 GB, peak 1 GB); work on less at a time"},
 		{"memory, peak unknown", sandbox.Exit{OutOfMemory: true, MemoryLimit: gb}, time.Minute, "out of memory (limit 1 GB); work on less at a time"},
 		{"memory, nothing known", sandbox.Exit{OutOfMemory: true}, time.Minute, "out of memory; work on less at a time"},
@@ -39,7 +39,7 @@ func TestSentence(t *testing.T) {
 			"time, and the sandbox",
 			sandbox.Exit{TimedOut: true, Lost: "x"},
 			time.Minute,
-			"ran past its 60 s limit; pass a larger timeout_seconds, or do less in one call; the sandbox ended with it, the next call gets a new one",
+			"ran past its 60 s limit; pass a larger timeout_seconds (up to 3,600), or do less in one call; the sandbox ended with it, the next call gets a new one",
 		},
 		{
 			"memory, and the sandbox",
@@ -55,7 +55,7 @@ func TestSentence(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := Sentence(tt.exit, tt.limit); got != tt.want {
+			if got := Sentence(tt.exit, tt.limit, time.Hour); got != tt.want {
 				t.Errorf("Sentence() =\n%s\nwant\n%s", got, tt.want)
 			}
 			if good := tt.exit == (sandbox.Exit{}); Good(tt.exit) != good {

@@ -35,9 +35,10 @@ type Report struct {
 	Workspace Workspace
 	// Attachments were offered to the code beside the workspace.
 	Attachments Files
-	// Exit is how it ended, TimeLimit what it was given.
+	// Exit is how it ended, TimeLimit what it was given of at most MaxTime.
 	Exit      sandbox.Exit
 	TimeLimit time.Duration
+	MaxTime   time.Duration
 	// Saved is what the call changed in the workspace; nil if nothing can be.
 	Saved *Change
 	// Files are the names of conversation files that the call made.
@@ -124,7 +125,7 @@ func (r *Report) ended() string {
 	if r.Kernel != "" && Good(r.Exit) {
 		return "ok"
 	}
-	return Sentence(r.Exit, r.TimeLimit)
+	return Sentence(r.Exit, r.TimeLimit, r.MaxTime)
 }
 
 // silence says that there is no output; "" if there is some.

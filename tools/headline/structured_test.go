@@ -22,7 +22,7 @@ func TestStructured(t *testing.T) {
 		{
 			"well",
 			Report{
-				How: "fresh process", Workspace: Workspace{NotMounted: "nothing is kept"}, Conversation: "c-1", Call: 3, TimeLimit: time.Minute,
+				How: "fresh process", Workspace: Workspace{NotMounted: "nothing is kept"}, Conversation: "c-1", Call: 3, TimeLimit: time.Minute, MaxTime: time.Hour,
 				Exit: sandbox.Exit{Duration: 12_345_678 * time.Nanosecond}, Stdout: Output{Text: "2\n"},
 			},
 			`{"conversation":"c-1","call":3,"how":"fresh process","exit":{"reason":"exit","code":0,"text":"exit 0"},"seconds":0.0123,` +
@@ -31,7 +31,7 @@ func TestStructured(t *testing.T) {
 		{
 			"everything",
 			Report{
-				How: "kernel k2: same as before", Kernel: "k2", Conversation: "c-1", Call: 9, Tell: true, TimeLimit: time.Minute,
+				How: "kernel k2: same as before", Kernel: "k2", Conversation: "c-1", Call: 9, Tell: true, TimeLimit: time.Minute, MaxTime: time.Hour,
 				Workspace: Workspace{Files: Files{34, 1_200_000}}, Attachments: Files{2, 7},
 				Exit:   sandbox.Exit{OutOfMemory: true, MemoryLimit: 1e9, MemoryPeak: 1e9, Duration: time.Second},
 				Saved:  &Change{Added: []string{"a b", "報"}, Changed: []string{"c"}, Removed: []string{"d"}, Bytes: 45_000},
@@ -97,7 +97,7 @@ func TestReasons(t *testing.T) {
 		{sandbox.Exit{Stopped: true}, `{"reason":"stopped",`},
 		{sandbox.Exit{Lost: "x"}, `{"reason":"lost",`},
 	} {
-		r := Report{Exit: tt.exit, TimeLimit: time.Minute}
+		r := Report{Exit: tt.exit, TimeLimit: time.Minute, MaxTime: time.Hour}
 		got, err := json.Marshal(r.Structured().Exit)
 		if err != nil {
 			t.Fatal(err)
