@@ -138,7 +138,7 @@ func makeV1(instance string, uid int) (*Group, error) {
 	for _, h := range hierarchies() {
 		dir := filepath.Join(root, h, Name, instance)
 		if err := makeOwned(filepath.Join(root, h), []string{Name, instance}, uid); err != nil {
-			if h == "unified" || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
+			if h == "unified" || notOurs(err) {
 				continue
 			}
 			g.Kill()
@@ -158,6 +158,12 @@ func makeV1(instance string, uid int) (*Group, error) {
 		g.Path = "/" + Name + "/" + instance
 	}
 	return g, nil
+}
+
+// notOurs says that a group cannot be made for want of a right: EINVAL is the
+// answer for an id that a user namespace lacks.
+func notOurs(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EINVAL)
 }
 
 // hierarchies lists the directories below root that are mounts of a hierarchy.

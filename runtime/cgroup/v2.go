@@ -2,7 +2,6 @@ package cgroup
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +22,7 @@ func makeV2(instance string, uid int) (*Group, error) {
 		return &Group{V2: true}, nil
 	}
 	g, err := makeV2At(base, names, uid)
-	if os.Getuid() == 0 && (errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS)) {
+	if os.Getuid() == 0 && notOurs(err) {
 		return &Group{V2: true}, nil
 	}
 	return g, err

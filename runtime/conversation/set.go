@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -84,7 +85,7 @@ func (s *Set) ByID(principal, id string) (*Conversation, error) {
 // string that a host sends; the first time it starts one. Two principals with
 // the same hint never meet.
 func (s *Set) ByHint(principal, hint string) *Conversation {
-	key := sha256.Sum256([]byte(principal + "\x00" + hint))
+	key := sha256.Sum256(fmt.Appendf(nil, "%q %q", principal, hint)) // whatever is in them, the border stays
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.byHint[key]

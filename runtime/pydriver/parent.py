@@ -30,6 +30,9 @@ import select
 import time
 
 CODE_NAME = "cell.py"
+# Where the code stands for processes that multiprocessing starts without a fork:
+# they run it again.
+CODE_FILE = "/tmp/home/.cell.py"
 STOP_SECONDS = 0.5
 # Imports wait for a pause of this length: a call that comes in the middle of
 # one waits for its end.
@@ -298,9 +301,10 @@ def run_source(source):
     """Runs the agent's code as __main__; returns the exit status."""
     module = type(sys)("__main__")
     module.__builtins__ = sys.modules["builtins"]
-    module.__file__ = CODE_NAME
+    module.__file__ = CODE_FILE
     sys.modules["__main__"] = module
     try:
+        write_code(source)
         text = source.decode().removeprefix("\ufeff")
         module.__loader__ = Source(text)
         if "linecache" in sys.modules:
@@ -313,6 +317,15 @@ def run_source(source):
         show(e)
         return 1
     return 0
+
+
+def write_code(source):
+    fd = posix.open(CODE_FILE, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL, 0o600)
+    try:
+        while source:
+            source = source[posix.write(fd, source) :]
+    finally:
+        posix.close(fd)
 
 
 def execute(text, names):
@@ -366,10 +379,16 @@ def show(e):
 
 
 def own(e):
-    """The traceback of e from where it is the agent's own code."""
+    """The traceback of e without frames of this file."""
+    ours = own.__code__.co_filename
     tb = e.__traceback__
-    while tb is not None and tb.tb_frame.f_code.co_filename != CODE_NAME:
+    while tb is not None and tb.tb_frame.f_code.co_filename == ours:
         tb = tb.tb_next
+    last = tb
+    while last is not None:
+        while last.tb_next is not None and last.tb_next.tb_frame.f_code.co_filename == ours:
+            last.tb_next = last.tb_next.tb_next
+        last = last.tb_next
     return tb
 
 
@@ -381,7 +400,10 @@ def print_traceback(e, title=""):
             sys.stderr.write(title)
             traceback.print_exception(type(e), e, own(e))
     except BaseException:
-        pass  # standard error is closed
+        # Nothing can be imported, as when no descriptor is left, or standard
+        # error is closed: then this says nothing either.
+        e.__traceback__ = own(e)
+        sys.__excepthook__(type(e), e, e.__traceback__)
 
 
 def finish(status, known):

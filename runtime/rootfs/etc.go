@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +28,10 @@ var fromHost = []string{
 	"os-release", "papersize", "perl", "protocols", "python*", "services", "ssl/certs", "ssl/openssl.cnf",
 	"terminfo", "texmf", "timezone",
 }
+
+// ofTheHost are names of files among them that tell the host's name: Debian
+// makes a certificate for it.
+var ofTheHost = []string{"ssl-cert-snakeoil.pem"}
 
 // synthetic are the files of /etc that are the same in every sandbox.
 var synthetic = map[string]string{
@@ -73,6 +78,8 @@ func (c *copier) tree(name, to string) error {
 		}
 		dst := filepath.Join(to, strings.TrimPrefix(p, name))
 		switch {
+		case slices.Contains(ofTheHost, d.Name()):
+			return nil
 		case d.Type()&fs.ModeSymlink != 0:
 			return c.link(p, dst)
 		case info.Mode().Perm()&0o004 == 0:
@@ -110,6 +117,9 @@ func (c *copier) link(p, dst string) error {
 		abs = filepath.Join(filepath.Dir(p), target)
 	}
 	if !strings.HasPrefix(filepath.Clean(abs)+"/", "/usr/") && !strings.HasPrefix(filepath.Clean(abs)+"/", "/etc/") {
+		return nil
+	}
+	if slices.Contains(ofTheHost, filepath.Base(target)) {
 		return nil
 	}
 	if err := os.Symlink(target, dst); err != nil && !errors.Is(err, fs.ErrExist) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -38,9 +39,8 @@ type process struct {
 // start starts a shim in user, mount and pid namespaces of its own and waits for
 // its hello. After an error nothing is left behind.
 func start(ctx context.Context, o Options) (*link, error) {
-	uid := os.Getuid()
-	owner := uid
-	if uid == 0 {
+	owner := os.Getuid()
+	if haveIDs() {
 		owner = firstID
 	}
 	group, err := cgroup.Make(o.Instance, owner)
@@ -134,7 +134,7 @@ func birth() *syscall.SysProcAttr {
 		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID,
 		Setsid:     true, // a terminal's Ctrl-C is the server's to handle
 	}
-	if os.Getuid() == 0 {
+	if haveIDs() {
 		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: firstID, Size: idCount}}
 		a.GidMappings = a.UidMappings
 		a.GidMappingsEnableSetgroups = true
@@ -144,6 +144,34 @@ func birth() *syscall.SysProcAttr {
 	a.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
 	a.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
 	return a
+}
+
+// haveIDs says whether sandboxes can have ids that nobody else has: for root, but
+// not for the root of a user namespace that lacks them, who is an ordinary user
+// elsewhere.
+func haveIDs() bool {
+	if os.Getuid() != 0 {
+		return false
+	}
+	for _, file := range []string{"/proc/self/uid_map", "/proc/self/gid_map"} {
+		text, err := os.ReadFile(file) //nolint:forbidigo // the kernel's
+		if err != nil || !covers(string(text), firstID, idCount) {
+			return false
+		}
+	}
+	return true
+}
+
+// covers says whether one line of a map (user_namespaces(7)) has count ids from
+// first on.
+func covers(idMap string, first, count uint64) bool {
+	for line := range strings.Lines(idMap) {
+		var inside, outside, size uint64
+		if _, err := fmt.Sscan(line, &inside, &outside, &size); err == nil && inside <= first && first+count <= inside+size {
+			return true
+		}
+	}
+	return false
 }
 
 func startFault(err error) error {
