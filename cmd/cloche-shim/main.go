@@ -26,6 +26,7 @@ const dir = "/run"
 
 func main() {
 	container.Init()
+	unix.Umask(0o022) // whatever the server's is: sandboxes, another user, read what is made
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "cloche-shim:", err)
 		os.Exit(1)

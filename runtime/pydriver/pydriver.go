@@ -223,6 +223,9 @@ func (p *Process) Run(ctx context.Context, code string, stdout, stderr io.Writer
 	if err := ctx.Err(); err != nil {
 		return sandbox.Exit{}, context.Cause(ctx)
 	}
+	if err := p.idle(ctx); err != nil {
+		return sandbox.Exit{}, err
+	}
 	text, err := memoryFile(code)
 	if err != nil {
 		return sandbox.Exit{}, fmt.Errorf("pass code: %w", err)
@@ -254,6 +257,19 @@ func (p *Process) Run(ctx context.Context, code string, stdout, stderr io.Writer
 	}
 	copies.Wait()
 	return exit, nil
+}
+
+// idle returns an error if the sandbox has ended, or must: because its parent
+// says that a call is over although none runs.
+func (p *Process) idle(ctx context.Context) error {
+	select {
+	case <-p.done:
+		_ = p.lost(ctx, "its first process is not ours any more")
+	case <-p.gone:
+	default:
+		return nil
+	}
+	return fault.New(fault.Gone, "the sandbox ended before the call; call again")
 }
 
 // wait waits for the end of the running call.

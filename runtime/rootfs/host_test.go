@@ -51,7 +51,7 @@ def kind(name):
 print(json.dumps({name: kind(name) for name in os.listdir("/")}))
 `, &got)
 		want := map[string]string{
-			".cloche": "0o755, -1", ".hidden": "0o755, -1", "dev": "0o755, -1", "etc": "0o755, -1", "home": "0o755, 0", "mnt": "0o755, 1", "opt": "0o755, 0",
+			".cloche": "0o755, -1", ".hidden": "0o555, -1", "dev": "0o755, -1", "etc": "0o755, -1", "home": "0o755, 0", "mnt": "0o755, 1", "opt": "0o755, 0",
 			"proc": "0o555, -1", "root": "0o755, 0", "run": "0o755, 0", "srv": "0o755, 0", "sys": "0o755, 0", "tmp": "0o1777, -1", "usr": "0o755, -1",
 			"var": "0o755, 4", "work": "0o755, -1", "workspace": "-> /work/workspace",
 		}
@@ -107,10 +107,9 @@ import os, re
 for d, folders, files in os.walk("/etc"):
     for name in files:
         path = os.path.join(d, name)
-        try:
-            text = open(path, "rb").read()
-        except FileNotFoundError:
-            continue  # a link that leads to what is not there
+        if os.path.islink(path):
+            continue  # to what is seen anyway, or is not there
+        text = open(path, "rb").read()
         if b"PRIVATE KEY" in text:
             print(path, "holds a private key")
         if len("HOST") > 4 and re.search(rb"\bHOST\b", text):

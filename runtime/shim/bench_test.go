@@ -43,7 +43,7 @@ func BenchmarkCall(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer p.Destroy(b.Context())
+			defer func() { _ = p.Destroy(b.Context()) }()
 			printsTwo(b, p) // not before the modules are there
 			for b.Loop() {
 				printsTwo(b, p)
@@ -86,7 +86,7 @@ func BenchmarkRefresh(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer p.Destroy(b.Context())
+	defer func() { _ = p.Destroy(b.Context()) }()
 	for b.Loop() {
 		if err := p.Refresh(b.Context()); err != nil {
 			b.Fatal(err)

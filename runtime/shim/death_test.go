@@ -182,7 +182,7 @@ func TestServerDiesAtAnyMoment(t *testing.T) {
 	need.BothUsers(t, func(t *testing.T) {
 		for range 5 {
 			s := startServer(t)
-			time.Sleep(time.Duration(rand.Int64N(int64(100 * time.Millisecond))))
+			<-time.After(time.Duration(rand.Int64N(int64(100 * time.Millisecond))))
 			shim := s.shim(t)
 			s.kill(t)
 			gone(t, []proc{shim}) // and with it the namespace that all are in

@@ -232,7 +232,7 @@ func TestServeDestroyCrossesStart(t *testing.T) {
 	for id := uint64(1); id <= rounds; id++ {
 		p.post(request{ID: 2 * id, Op: opStart, Sandbox: id})
 		if id%3 == 0 {
-			time.Sleep(time.Duration(id) * time.Microsecond)
+			<-time.After(time.Duration(id) * time.Microsecond)
 		}
 		p.post(request{ID: 2*id + 1, Op: opDestroy, Sandbox: id})
 		for range 2 {
@@ -295,7 +295,7 @@ func TestServeSeesTheEndAtOnce(t *testing.T) {
 	})
 	<-made
 	p.unix.Close()
-	p.ended(soon)
+	_ = p.ended(soon)
 }
 
 func TestServeWithoutRunner(t *testing.T) {

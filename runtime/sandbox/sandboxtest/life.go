@@ -136,7 +136,7 @@ func startEnding(t *testing.T, r sandbox.Runner) {
 	bystander := Start(t, r, Spec())
 	before := Traces(t)
 	took := time.Now()
-	Start(t, r, Spec()).Destroy(t.Context())
+	_ = Start(t, r, Spec()).Destroy(t.Context())
 	whole := time.Since(took)
 	const rounds = 20
 	for i := range rounds {

@@ -10,10 +10,11 @@ import (
 	"cloche.dev/cloche/runtime/sandbox"
 )
 
-// whatIsThere prints what the places hold, with mode and owner of each place.
+// whatIsThere prints what the places hold besides the call's own code, with mode
+// and owner of each place.
 const whatIsThere = `
 import json, os
-print(json.dumps({d: [sorted(os.listdir(d)), "%o" % (os.stat(d).st_mode & 0o7777), os.stat(d).st_uid]
+print(json.dumps({d: [sorted(set(os.listdir(d)) - {".cell.py"}), "%o" % (os.stat(d).st_mode & 0o7777), os.stat(d).st_uid]
                   for d in ("/work", "/tmp", "/tmp/home", "/dev/shm")}))
 `
 
