@@ -64,9 +64,6 @@ func Make(instance string, uid int) (*Group, error) {
 	return g, nil
 }
 
-// Below is the path of a sandbox's group, from the root of each hierarchy.
-func (g *Group) Below(sandbox string) string { return filepath.Join(g.Path, sandbox) }
-
 // ShimDir returns the directory of the group for the shim itself, "" if it
 // stays where its server is: version 2 lets nobody move processes in from
 // outside a delegated tree.

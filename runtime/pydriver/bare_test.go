@@ -93,6 +93,8 @@ var likeBare = []struct{ name, code string }{
 	{"shell", "import os; print(os.system('exit 3') >> 8, os.popen('echo x').read())"},
 	{"pool of processes", "from multiprocessing import Pool\ndef f(x): return x * x\nif __name__ == '__main__':\n    with Pool(3) as p:\n        print(p.map(f, range(5)))\n"},
 	{"process with a queue", "import multiprocessing as m\ndef f(q): q.put(1)\nq = m.Queue(); p = m.Process(target=f, args=(q,)); p.start(); print(q.get()); p.join(); print(p.exitcode)\n"},
+	{"spawned process", "import multiprocessing\ndef f(q): q.put(1)\nif __name__ == '__main__':\n    m = multiprocessing.get_context('spawn'); q = m.Queue(); p = m.Process(target=f, args=(q,)); p.start(); print(q.get()); p.join(); print(p.exitcode)\n"},
+	{"process of a fork server", "import multiprocessing\ndef f(q): q.put(1)\nif __name__ == '__main__':\n    m = multiprocessing.get_context('forkserver'); q = m.Queue(); p = m.Process(target=f, args=(q,)); p.start(); print(q.get()); p.join(); print(p.exitcode)\n"},
 	{"executor of processes", "from concurrent.futures import ProcessPoolExecutor\ndef f(x): return x + 1\nwith ProcessPoolExecutor(2) as e: print(list(e.map(f, range(3))))\n"},
 	{"executor of threads", "from concurrent.futures import ThreadPoolExecutor\ne = ThreadPoolExecutor(2)\nprint(list(e.map(abs, [-1, 2])))\n"},
 	{"fork", "import os\npid = os.fork()\nif pid == 0:\n    print('child')\nelse:\n    os.waitpid(pid, 0)\n    print('parent')\n"},
