@@ -33,7 +33,7 @@ func Timeout(def, most time.Duration, asked *float64) (time.Duration, error) {
 func Code(maxBytes int64, code string) error {
 	if n := int64(len(code)); n > maxBytes {
 		return fault.New(fault.Invalid,
-			"code has %d bytes, at most %d are allowed; keep data in a file of the workspace and read it from there",
+			"code has %d bytes, at most %d are allowed; send less of it, or compute the data in the code",
 			n, maxBytes)
 	}
 	return nil

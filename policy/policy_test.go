@@ -44,7 +44,7 @@ func TestCode(t *testing.T) {
 		}
 	}
 	wantFault(t, Code(10, "éééééx"),
-		"code has 11 bytes, at most 10 are allowed; keep data in a file of the workspace and read it from there")
+		"code has 11 bytes, at most 10 are allowed; send less of it, or compute the data in the code")
 }
 
 func wantFault(t *testing.T, err error, text string) {

@@ -284,19 +284,28 @@ func (h host) limits(setup shim.Setup) finding {
 	if setup.Limits.All() {
 		return finding{name, good, "memory, processors and processes, by control groups (version " + cgroupVersion() + ")", ""}
 	}
-	remedy := "sudo cloche doctor"
+	remedy := "sudo " + self() + " stdio"
 	switch {
 	case h.uid == 0 && cgroup.V2():
 		remedy = "echo '+memory +cpu +pids' > /sys/fs/cgroup/cgroup.subtree_control"
 	case h.uid == 0:
-		remedy = "mount -t cgroup -o memory,cpu,pids cgroup /sys/fs/cgroup"
+		remedy = "mkdir -p /sys/fs/cgroup/memory && mount -t cgroup -o memory cgroup /sys/fs/cgroup/memory"
 	case cgroup.V2():
-		remedy = "systemd-run --user --scope -p Delegate=yes cloche doctor"
+		remedy = "systemd-run --user --scope -p Delegate=yes " + self() + " stdio"
 	}
 	return finding{
 		name, limited,
-		"no control group may be used for all of them: memory is limited by process, processors are not", remedy,
+		"no control group may be used for all of them: only the private memory of each process is limited, processors are not", remedy,
 	}
+}
+
+// self is this program as a command that works from anywhere.
+func self() string {
+	path, err := os.Executable()
+	if err != nil {
+		return "cloche"
+	}
+	return quoted(path)
 }
 
 func cgroupVersion() string {

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -39,6 +41,10 @@ func TestInterrupt(t *testing.T) {
 		} {
 			t.Run(test.name, func(t *testing.T) {
 				t.Parallel()
+				// What this process ignores, as under nohup, its children would too.
+				caught := make(chan os.Signal, 1)
+				signal.Notify(caught, syscall.SIGHUP)
+				defer signal.Stop(caught)
 				cmd := exec.CommandContext(context.WithoutCancel(t.Context()), build.Programs(t), append(test.args, "--data-dir", filepath.Join(t.TempDir(), "data"))...)
 				cmd.Env = []string{"HOME=" + t.TempDir()}
 				cmd.WaitDelay = time.Second

@@ -190,6 +190,12 @@ func makeOwned(dir string, names []string, uid int) error {
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
+		if name == Name || strings.HasPrefix(name, Name+"-") {
+			// Sandboxes give way to their server, and to whatever else is there. A
+			// kernel without the controller has no such file.
+			_ = os.WriteFile(filepath.Join(dir, "cpu.shares"), []byte("512"), 0)
+			_ = os.WriteFile(filepath.Join(dir, "cpu.weight"), []byte("50"), 0)
+		}
 		// A new cpuset group has no processor and no memory and takes no process.
 		for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {
 			if err := inherit(filepath.Join(parent, f), filepath.Join(dir, f)); err != nil {

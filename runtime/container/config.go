@@ -26,16 +26,16 @@ const (
 // masked are what of /proc tells of the host or changes it; Docker hides the
 // same, and here what names the host's boot and devices is added.
 var masked = []string{
-	"/proc/acpi", "/proc/asound", "/proc/buddyinfo", "/proc/cgroups", "/proc/cmdline", "/proc/config.gz", "/proc/consoles",
-	"/proc/devices", "/proc/diskstats", "/proc/dma", "/proc/execdomains", "/proc/fb", "/proc/interrupts", "/proc/iomem",
-	"/proc/ioports", "/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/kpagecgroup",
+	"/proc/acpi", "/proc/asound", "/proc/buddyinfo", "/proc/bus", "/proc/cgroups", "/proc/cmdline", "/proc/config.gz", "/proc/consoles",
+	"/proc/devices", "/proc/diskstats", "/proc/dma", "/proc/driver", "/proc/execdomains", "/proc/fb", "/proc/fs", "/proc/interrupts", "/proc/iomem",
+	"/proc/ioports", "/proc/irq", "/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/kpagecgroup",
 	"/proc/kpagecount", "/proc/kpageflags", "/proc/latency_stats", "/proc/locks", "/proc/mdstat", "/proc/misc",
 	"/proc/modules", "/proc/mtrr", "/proc/partitions", "/proc/sched_debug", "/proc/schedstat", "/proc/scsi",
-	"/proc/slabinfo", "/proc/softirqs", "/proc/sys/kernel/random/boot_id", "/proc/timer_list", "/proc/timer_stats",
+	"/proc/slabinfo", "/proc/softirqs", "/proc/sys/kernel/random/boot_id", "/proc/timer_list", "/proc/timer_stats", "/proc/tty",
 	"/proc/vmallocinfo", "/proc/zoneinfo", "/proc/pressure",
 }
 
-var readOnly = []string{"/proc/bus", "/proc/driver", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger", "/proc/tty"}
+var readOnly = []string{"/proc/sys", "/proc/sysrq-trigger"}
 
 // config is what libcontainer is told of a sandbox.
 func (r *Runner) config(id, root, group string, spec sandbox.Spec) *configs.Config {

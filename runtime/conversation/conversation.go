@@ -94,9 +94,7 @@ func (c *Conversation) Run(ctx context.Context, turn *Turn, job Job) (sandbox.Ex
 		if err != nil {
 			return sandbox.Exit{}, err
 		}
-		limited, cancel := context.WithTimeoutCause(ctx, job.Timeout, fault.New(fault.Timeout, "the call ran past its limit"))
-		exit, err := box.Run(limited, job.Code, job.Stdout, job.Stderr)
-		cancel()
+		exit, err := box.RunFor(ctx, job.Timeout, job.Code, job.Stdout, job.Stderr)
 		if err != nil && fault.KindOf(err) == fault.Gone && attempt == 0 {
 			// It ended between calls, and the code was not run.
 			c.drop(ctx, box)

@@ -63,7 +63,8 @@ func Open(dataDir string, sweep func(name string) error) (*Instance, error) {
 	return i, errors.Join(i.sweep(run, sweep)...)
 }
 
-// private refuses a directory that is another user's, or that others may write.
+// private refuses a directory that is another user's, or that others may write;
+// one that others may read it closes to them.
 func private(dir string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {
@@ -74,6 +75,9 @@ func private(dir string) error {
 	}
 	if st.Mode&0o022 != 0 {
 		return fmt.Errorf("data directory %s may be written by others; chmod go-w %s", dir, dir)
+	}
+	if st.Mode&0o077 != 0 {
+		return os.Chmod(dir, 0o700) //nolint:forbidigo // the server's own data directory
 	}
 	return nil
 }

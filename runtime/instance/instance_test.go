@@ -105,6 +105,21 @@ func TestOpenMakesTheDirectoryPrivate(t *testing.T) {
 	}
 }
 
+func TestOpenClosesADirectoryOthersMayRead(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	i, err := Open(dir, nothing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer i.Close()
+	if fi, err := os.Stat(dir); err != nil || fi.Mode().Perm() != 0o700 {
+		t.Errorf("mode = %v, %v, want 0700", fi.Mode(), err)
+	}
+}
+
 func nothing(string) error { return nil }
 
 // deadName leaves a lock file whose process is dead: a real one, that claimed a

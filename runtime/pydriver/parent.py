@@ -6,13 +6,13 @@ messages are a word and its arguments. The server says
 
     run             code, standard output and standard error are passed along
     stop            the running call is to end: SIGINT, and a moment later SIGKILL
-    kill            the same without the moment
     preload NAME…   modules to import while nothing else is to be done
 
 and is told
 
     ready VERSION
     loaded NAME SECONDS | skipped NAME REASON
+    started         the child was made and its time begins
     done STATUS     the child's wait status; no process but this one is left
 
 The server hanging up is this process's end, and so the sandbox's.
@@ -135,6 +135,7 @@ class Parent:
             child_main(self, code, out, err)
         for fd in fds:
             posix.close(fd)
+        self.send("started")
         status = self.watch(pid)
         self.clear()
         self.send("done %d" % status)
@@ -157,8 +158,6 @@ class Parent:
                 if word == "stop" and kill_at is None:
                     posix.kill(pid, _signal.SIGINT)
                     kill_at = time.monotonic() + STOP_SECONDS
-                elif word == "kill":
-                    kill_at = 0
             if kill_at is not None and time.monotonic() >= kill_at:
                 kill_all()
 
@@ -359,7 +358,7 @@ def exit_status(e):
     if e.code is None:
         return 0
     if isinstance(e.code, int):
-        return e.code
+        return e.code if -(1 << 63) <= e.code < 1 << 63 else -1  # as a C long
     try:
         if sys.stderr is not None:
             print(e.code, file=sys.stderr)

@@ -35,11 +35,11 @@ const (
 	// endTimeout is for a call to be over once its child was told to stop: half
 	// a second of grace, then the end of up to a thousand processes.
 	endTimeout = 10 * time.Second
+	// beginTimeout is for a call to begin: the parent may have to end an import
+	// first, which takes long where the disk is slow.
+	beginTimeout = time.Minute
 	maxMessage = 64 << 10
 )
-
-// ErrLost is the cause of the end of a call whose sandbox ended under it.
-var ErrLost = errors.New("the sandbox ended")
 
 // A Process is a sandbox with its Python parent, ready for calls. Run is for
 // one goroutine at a time, the other methods for several.
@@ -49,7 +49,8 @@ type Process struct {
 	spec      sandbox.Spec
 	preload   int         // how many modules it was asked to import
 	ready     chan string // the parent's version
-	done      chan int    // wait statuses
+	begun     chan struct{} // that a call's child was made
+	done      chan int // wait statuses
 	gone      chan struct{}
 
 	mu      sync.Mutex
@@ -77,7 +78,7 @@ func Start(ctx context.Context, runner sandbox.Runner, spec sandbox.Spec, preloa
 	}
 	p := &Process{
 		container: container, conn: conn, spec: spec, preload: len(preload),
-		ready: make(chan string, 1), done: make(chan int, 1), gone: make(chan struct{}), skipped: map[string]string{},
+		ready: make(chan string, 1), begun: make(chan struct{}, 1), done: make(chan int, 1), gone: make(chan struct{}), skipped: map[string]string{},
 	}
 	go p.read()
 	select {
@@ -176,6 +177,13 @@ func (p *Process) take(message string) bool {
 		default:
 			return false
 		}
+	case "started":
+		select {
+		case p.begun <- struct{}{}:
+			return true
+		default:
+			return false
+		}
 	case "done":
 		status, err := strconv.Atoi(rest)
 		if err != nil {
@@ -220,6 +228,12 @@ func (p *Process) send(text string, fds []int) error {
 // returns nothing of the call runs any more. An error says that the code was
 // not run. An Exit whose Lost is not empty says that the sandbox is no more.
 func (p *Process) Run(ctx context.Context, code string, stdout, stderr io.Writer) (sandbox.Exit, error) {
+	return p.RunFor(ctx, 0, code, stdout, stderr)
+}
+
+// RunFor is Run for code that may run for so long, counted from its beginning;
+// zero stands for as long as ctx.
+func (p *Process) RunFor(ctx context.Context, timeout time.Duration, code string, stdout, stderr io.Writer) (sandbox.Exit, error) {
 	if err := ctx.Err(); err != nil {
 		return sandbox.Exit{}, context.Cause(ctx)
 	}
@@ -241,7 +255,6 @@ func (p *Process) Run(ctx context.Context, code string, stdout, stderr io.Writer
 			return sandbox.Exit{}, err
 		}
 	}
-	start := time.Now()
 	err = p.send("run", []int{int(text.Fd()), int(outputs[0].write.Fd()), int(outputs[1].write.Fd())})
 	for _, o := range outputs {
 		o.handedOver()
@@ -250,8 +263,7 @@ func (p *Process) Run(ctx context.Context, code string, stdout, stderr io.Writer
 		copies.Wait()
 		return sandbox.Exit{}, fault.Wrap(fault.Gone, err, "the sandbox ended before the call; call again")
 	}
-	exit := p.wait(ctx)
-	exit.Duration = time.Since(start)
+	exit := p.watch(ctx, timeout)
 	for _, o := range outputs {
 		o.endBy(time.Now().Add(endTimeout)) // no writer is left; this is for what ought not to be
 	}
@@ -272,6 +284,32 @@ func (p *Process) idle(ctx context.Context) error {
 	return fault.New(fault.Gone, "the sandbox ended before the call; call again")
 }
 
+// watch waits for the call to begin and to end, and ends it after timeout.
+func (p *Process) watch(ctx context.Context, timeout time.Duration) sandbox.Exit {
+	limit := time.NewTimer(beginTimeout)
+	defer limit.Stop()
+	select {
+	case <-p.begun:
+	case <-ctx.Done(): // wait sees that too
+	case <-p.gone:
+	case <-limit.C:
+		return p.lost(ctx, "it did not begin the call")
+	}
+	start := time.Now()
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fault.New(fault.Timeout, "the call ran past its limit"))
+		defer cancel()
+	}
+	exit := p.wait(ctx)
+	exit.Duration = time.Since(start)
+	select {
+	case <-p.begun: // of a call that was stopped before
+	default:
+	}
+	return exit
+}
+
 // wait waits for the end of the running call.
 func (p *Process) wait(ctx context.Context) sandbox.Exit {
 	select {
@@ -283,11 +321,7 @@ func (p *Process) wait(ctx context.Context) sandbox.Exit {
 	}
 	limit := time.NewTimer(endTimeout)
 	defer limit.Stop()
-	word := "stop"
-	if errors.Is(context.Cause(ctx), ErrLost) {
-		word = "kill"
-	}
-	if err := p.send(word, nil); err != nil {
+	if err := p.send("stop", nil); err != nil {
 		return p.lost(ctx, "its first process ended")
 	}
 	select {

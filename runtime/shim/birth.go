@@ -199,7 +199,8 @@ func sealed(path string) (*os.File, error) {
 	}
 	out := os.NewFile(uintptr(fd), "cloche-shim")
 	if _, err := io.Copy(out, in); err != nil {
-		return nil, errors.Join(fmt.Errorf("copy the shim: %w", err), out.Close())
+		err = fault.Wrap(fault.Unavailable, err, "%s is no program that can be read; build it: go build -o DIR ./cmd/..., or correct CLOCHE_SHIM", path)
+		return nil, errors.Join(err, out.Close())
 	}
 	const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
 	if _, err := unix.FcntlInt(out.Fd(), unix.F_ADD_SEALS, seals); err != nil {

@@ -160,10 +160,11 @@ func (b *FakeBox) serve() {
 				b.Send("strange message")
 				return
 			}
+			b.Send("started")
 			stopped := make(chan struct{})
 			stop = sync.OnceFunc(func() { close(stopped) })
 			b.work.Go(func() { b.call(files, stopped) })
-		case "stop", "kill":
+		case "stop":
 			stop()
 		}
 	}
