@@ -262,7 +262,7 @@ func TestDelegated(t *testing.T) {
 				if err := os.Chmod(filepath.Join(root, dir), 0o555); err != nil {
 					t.Fatal(err)
 				}
-				defer os.Chmod(filepath.Join(root, dir), 0o755)
+				defer func() { _ = os.Chmod(filepath.Join(root, dir), 0o755) }()
 			}
 		}
 		want := "/user.slice/u"

@@ -38,7 +38,7 @@ const (
 	// beginTimeout is for a call to begin: the parent may have to end an import
 	// first, which takes long where the disk is slow.
 	beginTimeout = time.Minute
-	maxMessage = 64 << 10
+	maxMessage   = 64 << 10
 )
 
 // A Process is a sandbox with its Python parent, ready for calls. Run is for
@@ -47,10 +47,10 @@ type Process struct {
 	container sandbox.Container
 	conn      *net.UnixConn
 	spec      sandbox.Spec
-	preload   int         // how many modules it was asked to import
-	ready     chan string // the parent's version
+	preload   int           // how many modules it was asked to import
+	ready     chan string   // the parent's version
 	begun     chan struct{} // that a call's child was made
-	done      chan int // wait statuses
+	done      chan int      // wait statuses
 	gone      chan struct{}
 
 	mu      sync.Mutex

@@ -31,7 +31,7 @@ func TestWhateverTheServerIs(t *testing.T) {
 		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 256, Max: files.Max}); err != nil {
 			t.Fatal(err)
 		}
-		defer unix.Setrlimit(unix.RLIMIT_NOFILE, &files)
+		defer func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &files) }()
 		if _, err := unix.FcntlInt(os.Stderr.Fd(), unix.F_DUPFD, 200); err != nil { // and not close-on-exec
 			t.Fatal(err)
 		}
