@@ -124,7 +124,7 @@ def tried(what, f):
 const stateOfParent = `
 import os
 keep = "State SigBlk SigIgn SigCgt CapEff Cpus_allowed Uid NoNewPrivs Seccomp".split()
-print([line for line in open("/proc/1/status") if line.split(":")[0] in keep and not line.startswith("State:\tR")])
+print([line for line in open("/proc/1/status") if line.split(":")[0] in keep and not line.startswith(("State:\tR", "State:\tS"))])
 print(open("/proc/1/limits").read(), open("/proc/1/stat").read().split(")")[1].split()[16:18], open("/proc/1/comm").read())
 print(open("/proc/1/oom_score_adj").read(), os.sched_getscheduler(0), os.sched_getaffinity(0), os.nice(0), os.umask(18))
 `
