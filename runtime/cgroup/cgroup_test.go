@@ -128,25 +128,29 @@ func TestRemoveWaits(t *testing.T) {
 	}
 }
 
+// write writes to a control file below each directory of g that has it; it says
+// whether one had.
+func write(g *Group, name, text string) (written bool) {
+	for _, dir := range g.dirs {
+		f, err := os.OpenFile(filepath.Join(dir, "box", name), os.O_WRONLY, 0)
+		if err != nil {
+			continue
+		}
+		_, err = f.WriteString(text)
+		written = written || err == nil
+		f.Close()
+	}
+	return written
+}
+
 // TestKillOfTheFrozen: a process that does not run dies too.
 func TestKillOfTheFrozen(t *testing.T) {
 	g, instance := makeGroup(t)
 	living(t, g)
-	frozen := false
-	for _, dir := range g.dirs {
-		for file, text := range map[string]string{"freezer.state": "FROZEN", "cgroup.freeze": "1"} {
-			f, err := os.OpenFile(filepath.Join(dir, "box", file), os.O_WRONLY, 0)
-			if err != nil {
-				continue // of the other version, or another hierarchy
-			}
-			_, err = f.WriteString(text)
-			frozen = frozen || err == nil
-			f.Close()
-		}
-	}
-	if !frozen {
+	if !write(g, "freezer.state", "FROZEN") && !write(g, "cgroup.freeze", "1") {
 		t.Fatal("nothing was frozen")
 	}
+	defer write(g, "freezer.state", "THAWED") // so that the test ends in any case
 	Find(instance).Kill()
 	if err := Find(instance).Remove(5 * time.Second); err != nil {
 		t.Errorf("Remove of what was frozen = %v", err)

@@ -87,6 +87,24 @@ func (r *Runner) capabilities() *configs.Capabilities {
 	return &configs.Capabilities{}
 }
 
+// enforceable returns limits that are limits: to the kernel and to libcontainer
+// zero is none, and so is what is below it. Python starts with the smallest.
+func enforceable(l sandbox.Limits) sandbox.Limits {
+	const (
+		memory = 32 << 20
+		place  = 64 << 10
+		pids   = 8
+	)
+	return sandbox.Limits{
+		MemoryBytes: max(l.MemoryBytes, memory),
+		CPUs:        min(max(l.CPUs, 0.01), 1024),
+		PIDs:        max(l.PIDs, pids),
+		WorkBytes:   max(l.WorkBytes, place),
+		TmpBytes:    max(l.TmpBytes, place),
+		ShmBytes:    max(l.ShmBytes, place),
+	}
+}
+
 // cgroups turns limits into those of a control group. Without a group there is
 // nothing to set; libcontainer then tries one of its own, named id, and does
 // without when it may not.
@@ -119,7 +137,7 @@ func (r *Runner) rlimits(l sandbox.Limits) []configs.Rlimit {
 	all := []configs.Rlimit{
 		same(unix.RLIMIT_CORE, 0),
 		{Type: unix.RLIMIT_NOFILE, Soft: softFiles, Hard: min(hardFiles, r.maxFiles)},
-		same(unix.RLIMIT_NPROC, uint64(max(l.PIDs, 1))),
+		same(unix.RLIMIT_NPROC, uint64(l.PIDs)),
 		same(unix.RLIMIT_MEMLOCK, 64<<10),
 		same(unix.RLIMIT_MSGQUEUE, 0),
 		same(unix.RLIMIT_SIGPENDING, 4096),

@@ -148,6 +148,7 @@ func (r *Runner) Start(ctx context.Context, spec sandbox.Spec, control *os.File)
 	if r.cgroup != "" {
 		group = filepath.Join(r.cgroup, id)
 	}
+	spec.Limits = enforceable(spec.Limits)
 	c := &Container{r: r, id: id, spec: spec, done: make(chan struct{})}
 	if err := c.start(root, group, control); err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ func (c *Container) places() []place {
 	modes := map[string]int{"/work": 0o755, "/tmp": 0o1777, "/dev/shm": 0o1777}
 	var all []place
 	for _, p := range rootfs.Places {
-		all = append(all, place{p, max(bytes[p], 64<<10), modes[p]})
+		all = append(all, place{p, bytes[p], modes[p]})
 	}
 	return all
 }

@@ -64,7 +64,6 @@ class Parent:
         self.poll = select.poll()
         self.poll.register(self.control.fileno(), select.POLLIN)
         self.poll.register(self.wake, select.POLLIN)
-        self.processors = posix.sched_getaffinity(0)
         self.to_load = []
 
     def serve(self):
@@ -128,8 +127,6 @@ class Parent:
     def run(self, fds):
         """Runs one call in a child and clears up after it."""
         code, out, err = fds
-        # A former child may have changed this; the filter forbids the rest.
-        posix.sched_setaffinity(0, self.processors)
         pid = posix.fork()
         if pid == 0:
             child_main(self, code, out, err)

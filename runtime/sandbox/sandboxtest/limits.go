@@ -61,6 +61,22 @@ func memory(t *testing.T, r sandbox.Runner) {
 	}
 }
 
+// noLimits: what is not asked for is the smallest there is, and works.
+func noLimits(t *testing.T, r sandbox.Runner) {
+	b := Start(t, r, sandbox.Spec{Image: "host"})
+	b.Works()
+	if got := b.Run("x = bytearray(400_000_000); print(len(x))"); got.Out != "" || got.Plain() && got.Code == 0 {
+		t.Errorf("400 MB where no memory was asked for: %+v, want a limit", got)
+	}
+	if got := b.Run("open('/work/x', 'wb').write(bytes(10_000_000))"); got.Plain() && got.Code == 0 {
+		t.Errorf("10 MB in /work where none was asked for: %+v, want a limit", got)
+	}
+	if got := b.Run("import os\nfor _ in range(30):\n    if os.fork() == 0: os.read(0, 1) or __import__('time').sleep(100)"); got.Plain() && got.Code == 0 {
+		t.Errorf("30 processes where none were asked for: %+v, want a limit", got)
+	}
+	b.Works()
+}
+
 // memoryInFiles: files in memory count, and the parent outlives it.
 func memoryInFiles(t *testing.T, r sandbox.Runner) {
 	spec := small()

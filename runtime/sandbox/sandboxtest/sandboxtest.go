@@ -27,6 +27,7 @@ var promises = []struct {
 
 	{"memory", memory},
 	{"memory in files", memoryInFiles},
+	{"no limits are the smallest", noLimits},
 	{"memory of many", memoryOfMany},
 	{"processes", processes},
 	{"fork bomb", forkBomb},
