@@ -38,7 +38,7 @@ var masked = []string{
 var readOnly = []string{"/proc/sys", "/proc/sysrq-trigger"}
 
 // config is what libcontainer is told of a sandbox.
-func (r *Runner) config(id, root, group string, spec sandbox.Spec) *configs.Config {
+func (r *Runner) config(id, root, group string, own slice, spec sandbox.Spec) *configs.Config {
 	c := &configs.Config{
 		Rootfs:     root,
 		Readonlyfs: true,
@@ -64,27 +64,14 @@ func (r *Runner) config(id, root, group string, spec sandbox.Spec) *configs.Conf
 		NoNewPrivileges: true,
 		NoNewKeyring:    true, // keyctl is filtered
 		Networks:        []*configs.Network{{Type: "loopback"}},
-		Capabilities:    r.capabilities(),
+		Capabilities:    own.capabilities(),
+		Sysctl:          own.counts(),
 		Cgroups:         r.cgroups(id, group, spec.Limits),
 		RootlessCgroups: group == "",
 		OomScoreAdj:     new(0),
 	}
-	c.UIDMappings, c.GIDMappings = r.ids.inside(), r.ids.inside()
+	c.UIDMappings, c.GIDMappings = own.inside(), own.inside()
 	return c
-}
-
-// capabilities are those of the step, which with a single id makes one more
-// user namespace: to map an id of ours there it needs CAP_SETFCAP
-// (user_namespaces(7)). It gives up all before Python starts.
-func (r *Runner) capabilities() *configs.Capabilities {
-	if r.ids.Single {
-		return &configs.Capabilities{
-			Bounding:  []string{"CAP_SETFCAP"},
-			Effective: []string{"CAP_SETFCAP"},
-			Permitted: []string{"CAP_SETFCAP"},
-		}
-	}
-	return &configs.Capabilities{}
 }
 
 // enforceable returns limits that are limits: to the kernel and to libcontainer
@@ -155,10 +142,10 @@ func (r *Runner) rlimits(l sandbox.Limits) []configs.Rlimit {
 func same(kind int, n uint64) configs.Rlimit { return configs.Rlimit{Type: kind, Soft: n, Hard: n} }
 
 // process is the first process: the step, which becomes Python.
-func (r *Runner) process(l sandbox.Limits) *libcontainer.Process {
+func (r *Runner) process(own slice, l sandbox.Limits) *libcontainer.Process {
 	user := agent
 	mode := "plain"
-	if r.ids.Single {
+	if own.single {
 		user, mode = 0, "single"
 	}
 	threads := strconv.Itoa(int(math.Ceil(l.CPUs)))

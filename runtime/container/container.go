@@ -57,7 +57,7 @@ type Runner struct {
 	dir       string
 	cgroup    string
 	limits    cgroup.Limits
-	ids       IDs
+	ids       *ids
 	swapLimit bool
 	maxFiles  uint64
 	log       *slog.Logger
@@ -73,7 +73,7 @@ var _ sandbox.Runner = (*Runner)(nil)
 
 // New returns a Runner.
 func New(o Options) (*Runner, error) {
-	ids, err := ReadIDs()
+	ids, err := readIDs()
 	if err != nil {
 		return nil, err
 	}
@@ -149,8 +149,13 @@ func (r *Runner) Start(ctx context.Context, spec sandbox.Spec, control *os.File)
 		group = filepath.Join(r.cgroup, id)
 	}
 	spec.Limits = enforceable(spec.Limits)
-	c := &Container{r: r, id: id, spec: spec, done: make(chan struct{})}
+	own, release, err := r.ids.take()
+	if err != nil {
+		return nil, err
+	}
+	c := &Container{r: r, id: id, spec: spec, ids: own, release: release, done: make(chan struct{})}
 	if err := c.start(root, group, control); err != nil {
+		release()
 		return nil, err
 	}
 	r.mu.Lock()
@@ -179,10 +184,13 @@ type Container struct {
 	r    *Runner
 	id   string
 	spec sandbox.Spec
+	ids  slice
 	lc   *libcontainer.Container
 	self *os.File      // the first process, as a pidfd: nothing else ever is what it names
 	said *tail         // what the first process wrote to standard error
 	done chan struct{} // closed when the first process was waited for
+
+	release func() // gives the ids back
 
 	mu        sync.Mutex
 	destroyed bool // mu
@@ -190,11 +198,11 @@ type Container struct {
 
 // start makes the container and starts its first process.
 func (c *Container) start(root, group string, control *os.File) error {
-	lc, err := libcontainer.Create(filepath.Join(c.r.dir, "state"), c.id, c.r.config(c.id, root, group, c.spec))
+	lc, err := libcontainer.Create(filepath.Join(c.r.dir, "state"), c.id, c.r.config(c.id, root, group, c.ids, c.spec))
 	if err != nil {
 		return fmt.Errorf("create container: %w", err)
 	}
-	p := c.r.process(c.spec.Limits)
+	p := c.r.process(c.ids, c.spec.Limits)
 	read, write, err := os.Pipe()
 	if err != nil {
 		return errors.Join(err, lc.Destroy())
@@ -253,6 +261,7 @@ func (c *Container) destroy() error {
 	<-c.done
 	c.said.close()
 	_ = c.self.Close()
+	c.release()
 	c.destroyed = true
 	c.r.mu.Lock()
 	delete(c.r.live, c.id)

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"cloche.dev/cloche/policy/fault"
 	"cloche.dev/cloche/runtime/cgroup"
 	"cloche.dev/cloche/runtime/sandbox"
 )
@@ -79,18 +80,48 @@ func TestFields(t *testing.T) {
 	}
 }
 
+// TestIDs: no two sandboxes have an id in common, none has the shim's root, and
+// what was given back is given out again.
 func TestIDs(t *testing.T) {
-	for _, tt := range []struct {
-		ids   IDs
-		agent int
-	}{{IDs{Single: true}, 0}, {IDs{}, 1001}} {
-		inside := tt.ids.inside()
-		if len(inside) != 1 || tt.ids.agent() != tt.agent {
-			t.Fatalf("%+v: %v, agent %d, want agent %d", tt.ids, inside, tt.ids.agent(), tt.agent)
+	const slots = 3
+	all := newIDs(1 + slots*sandbox.IDs)
+	owner := map[int64]int{0: -1} // the shim's root
+	var releases []func()
+	for n := range slots {
+		own, release, err := all.take()
+		if err != nil {
+			t.Fatalf("sandbox %d: %v", n, err)
 		}
-		m := inside[0]
-		if !tt.ids.Single && (m.HostID == 0 || int64(agent)+m.HostID != int64(tt.agent) || m.Size <= agent) {
-			t.Errorf("map %+v: want nobody inside to be the shim's root, and its %d to be %d", m, agent, tt.agent)
+		releases = append(releases, release)
+		m := own.inside()
+		if len(m) != 1 || m[0].ContainerID != 0 || m[0].HostID+agent != int64(own.agent()) || m[0].Size <= agent {
+			t.Fatalf("sandbox %d has %+v, and its agent is %d", n, m, own.agent())
+		}
+		for id := m[0].HostID; id < m[0].HostID+m[0].Size; id++ {
+			if other, ok := owner[id]; ok || id > slots*sandbox.IDs {
+				t.Fatalf("sandbox %d has id %d, which is that of %d or none", n, id, other)
+			}
+			owner[id] = n
+		}
+	}
+	if _, _, err := all.take(); fault.KindOf(err) != fault.Busy {
+		t.Errorf("one sandbox more than there are ids for: %v, want busy", err)
+	}
+	releases[1]()
+	if own, _, err := all.take(); err != nil || own.first != 1+sandbox.IDs {
+		t.Errorf("after one was given back: %+v, %v, want its ids", own, err)
+	}
+}
+
+func TestSingleID(t *testing.T) {
+	for _, total := range []int64{1, 1000, sandbox.IDs} {
+		all := newIDs(total)
+		for range 2 {
+			own, release, err := all.take()
+			if err != nil || own.agent() != 0 || own.inside()[0].Size != 1 {
+				t.Errorf("of %d ids: %+v, %v, want the one", total, own.inside(), err)
+			}
+			release()
 		}
 	}
 }

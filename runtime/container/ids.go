@@ -5,47 +5,121 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"sync"
 
 	"github.com/opencontainers/runc/libcontainer/configs"
+
+	"cloche.dev/cloche/policy/fault"
+	"cloche.dev/cloche/runtime/sandbox"
 )
 
-// IDs tells which user ids the shim's own user namespace has.
-type IDs struct {
-	// Single: it has one, as when an ordinary user started it.
-	Single bool
+// ids are those of the shim's own user namespace. Each sandbox gets a slice of
+// them for its lifetime, so that what the kernel counts for each user (pages of
+// pipes, descriptors in flight, watches of epoll) is counted for each sandbox.
+type ids struct {
+	// single: there is one, as when an ordinary user started the shim. All
+	// sandboxes share it.
+	single bool
+
+	mu    sync.Mutex
+	taken []bool // by slot; mu
 }
 
-// ReadIDs reads them from the kernel (user_namespaces(7)).
-func ReadIDs() (IDs, error) {
+// readIDs reads them from the kernel (user_namespaces(7)).
+func readIDs() (*ids, error) {
 	f, err := os.Open("/proc/self/uid_map")
 	if err != nil {
-		return IDs{}, err
+		return nil, err
 	}
 	defer f.Close()
 	total := int64(0)
 	for s := bufio.NewScanner(io.LimitReader(f, 64<<10)); s.Scan(); {
 		var inside, outside, size int64
 		if _, err := fmt.Sscan(s.Text(), &inside, &outside, &size); err != nil {
-			return IDs{}, fmt.Errorf("read /proc/self/uid_map: %w", err)
+			return nil, fmt.Errorf("read /proc/self/uid_map: %w", err)
 		}
 		total += size
 	}
-	return IDs{Single: total <= agent+1}, nil
+	return newIDs(total), nil
 }
 
-// inside is the map of a sandbox's user namespace. With many ids its root is
-// our 1, so that nothing inside ever is our root.
-func (i IDs) inside() []configs.IDMap {
-	if i.Single {
+// newIDs divides total ids, the first of which is the shim's root: nothing in a
+// sandbox ever is that.
+func newIDs(total int64) *ids {
+	slots := (total - 1) / sandbox.IDs
+	return &ids{single: slots < 1, taken: make([]bool, max(slots, 0))}
+}
+
+// take returns a slice that no other sandbox has. Its release is to be called
+// once, when nothing runs in the sandbox any more.
+func (i *ids) take() (slice, func(), error) {
+	if i.single {
+		return slice{single: true}, func() {}, nil
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	slot := slices.Index(i.taken, false)
+	if slot < 0 {
+		return slice{}, nil, fault.New(fault.Busy, "all user ids for sandboxes are in use; try again when some have ended")
+	}
+	i.taken[slot] = true
+	release := func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.taken[slot] = false
+	}
+	return slice{first: 1 + slot*sandbox.IDs}, release, nil
+}
+
+// A slice is the ids that one sandbox has.
+type slice struct {
+	single bool
+	first  int // its 0, as the shim's namespace calls it
+}
+
+// inside is the map of the sandbox's user namespace.
+func (s slice) inside() []configs.IDMap {
+	if s.single {
 		return []configs.IDMap{{ContainerID: 0, HostID: 0, Size: 1}}
 	}
-	return []configs.IDMap{{ContainerID: 0, HostID: 1, Size: 65535}}
+	return []configs.IDMap{{ContainerID: 0, HostID: int64(s.first), Size: sandbox.IDs}}
 }
 
 // agent is the id, in the shim's namespace, of the user that code runs as.
-func (i IDs) agent() int {
-	if i.Single {
+func (s slice) agent() int {
+	if s.single {
 		return 0
 	}
-	return agent + 1
+	return s.first + agent
+}
+
+// capabilities are those of the step, which with a single id makes one more
+// user namespace: to map an id of ours there it needs CAP_SETFCAP
+// (user_namespaces(7)). It gives up all before Python starts.
+func (s slice) capabilities() *configs.Capabilities {
+	if s.single {
+		return &configs.Capabilities{
+			Bounding:  []string{"CAP_SETFCAP"},
+			Effective: []string{"CAP_SETFCAP"},
+			Permitted: []string{"CAP_SETFCAP"},
+		}
+	}
+	return &configs.Capabilities{}
+}
+
+// counts bound what the kernel counts for each user of a user namespace
+// (namespaces(7), inotify(7)), as libcontainer sets it: without them one sandbox
+// could take all that its owner on the host may have. No user namespace is made
+// inside but that of the step, so none of another kind either.
+func (s slice) counts() map[string]string {
+	all := map[string]string{
+		"user.max_inotify_instances": "16",
+		"user.max_inotify_watches":   "8192",
+		"user.max_user_namespaces":   "0",
+	}
+	if s.single {
+		all["user.max_user_namespaces"] = "1"
+	}
+	return all
 }

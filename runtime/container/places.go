@@ -67,7 +67,7 @@ func (c *Container) tmpfs(p place) (int, error) {
 		return -1, err
 	}
 	defer unix.Close(ctx)
-	owner := strconv.Itoa(c.r.ids.agent())
+	owner := strconv.Itoa(c.ids.agent())
 	for _, o := range [][2]string{
 		{"source", "sandbox"},
 		{"size", strconv.FormatInt(p.bytes, 10)},
@@ -92,7 +92,7 @@ func (c *Container) tmpfs(p place) (int, error) {
 			unix.Close(fd)
 			return -1, err
 		}
-		if err := unix.Fchownat(fd, "home", c.r.ids.agent(), c.r.ids.agent(), unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		if err := unix.Fchownat(fd, "home", c.ids.agent(), c.ids.agent(), unix.AT_SYMLINK_NOFOLLOW); err != nil {
 			unix.Close(fd)
 			return -1, err
 		}

@@ -35,6 +35,11 @@ type Limits struct {
 	ShmBytes  int64 `json:"shm_bytes"`
 }
 
+// IDs is how many user ids a sandbox has that no other has, where the server has
+// so many to give: that of the user that code runs as, 1000, and what programs
+// expect below it.
+const IDs = 2048
+
 // A Runner makes sandboxes. It may be used from several goroutines.
 type Runner interface {
 	// Start makes a sandbox and starts the Python parent in it, which finds

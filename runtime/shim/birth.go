@@ -16,6 +16,7 @@ import (
 
 	"cloche.dev/cloche/policy/fault"
 	"cloche.dev/cloche/runtime/cgroup"
+	"cloche.dev/cloche/runtime/sandbox"
 )
 
 // The ids that sandboxes have on the host when the server is root. systemd's
@@ -23,7 +24,7 @@ import (
 // to people ends below.
 const (
 	firstID = 0x7000_0000
-	idCount = 65536
+	idCount = 1 + maxSandboxes*sandbox.IDs // the shim's root, and a slice for each sandbox
 )
 
 // startTimeout bounds the start of a shim.
@@ -117,7 +118,11 @@ func spawn(o Options, setup Setup, group *cgroup.Group) (*process, *os.File, err
 		defer f.Close()
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(f.Fd())
 	}
-	if err := cmd.Start(); err != nil {
+	begin := cmd.Start
+	if haveIDs() {
+		begin = func() error { return asOwner(firstID, cmd.Start) }
+	}
+	if err := begin(); err != nil {
 		return nil, nil, errors.Join(startFault(err), ours.Close())
 	}
 	p := &process{cmd: cmd, group: group, ended: make(chan struct{})}

@@ -34,6 +34,9 @@ var promises = []struct {
 	{"processor time", processorTime},
 	{"places have sizes", sizes},
 	{"core dumps", coreDumps},
+	{"what a process may have", counts},
+	{"what the kernel counts for a user", ownCounts},
+	{"a user of its own", ownUser},
 
 	{"places are empty", emptyPlaces},
 	{"Refresh empties the places", refreshEmpties},
