@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"testing"
 	"time"
@@ -70,19 +71,26 @@ func (b *Box) Run(code string) Result {
 	return b.RunFor(Limit, code)
 }
 
-// RunFor runs code that is ended after limit.
+// RunFor runs code that is ended when it has run for limit.
 func (b *Box) RunFor(limit time.Duration, code string) Result {
 	b.tb.Helper()
-	ctx, cancel := context.WithTimeout(b.tb.Context(), limit)
-	defer cancel()
-	return b.RunIn(ctx, code)
+	return b.result(code, func(out, errs io.Writer) (sandbox.Exit, error) {
+		return b.Process.RunFor(b.tb.Context(), limit, code, out, errs)
+	})
 }
 
 // RunIn runs code until ctx ends.
 func (b *Box) RunIn(ctx context.Context, code string) Result {
 	b.tb.Helper()
+	return b.result(code, func(out, errs io.Writer) (sandbox.Exit, error) {
+		return b.Process.Run(ctx, code, out, errs)
+	})
+}
+
+func (b *Box) result(code string, run func(out, errs io.Writer) (sandbox.Exit, error)) Result {
+	b.tb.Helper()
 	var out, errs bytes.Buffer
-	exit, err := b.Process.Run(ctx, code, &out, &errs)
+	exit, err := run(&out, &errs)
 	if err != nil {
 		b.tb.Fatalf("run %.100q: %v", code, err)
 	}
