@@ -87,6 +87,7 @@ func TestMakeAndRemove(t *testing.T) {
 		if err := unix.Stat(filepath.Dir(filepath.Dir(dir)), &st); err != nil || st.Uid == owner {
 			t.Errorf("what is above cloche's groups belongs to user %d, %v, want another", st.Uid, err)
 		}
+		weighs(t, filepath.Dir(dir))
 	}
 	if again, err := Make(instance, owner); err != nil || !slices.Equal(again.dirs, g.dirs) {
 		t.Errorf("Make of what is there = %+v, %v, want the same", again, err)
@@ -102,6 +103,21 @@ func TestMakeAndRemove(t *testing.T) {
 		gone.Kill()
 		if err := gone.Remove(0); err != nil {
 			t.Errorf("Remove of what is gone = %v", err)
+		}
+	}
+}
+
+// weighs checks that the group dir has less of a processor than groups have that
+// nobody gave a weight: 1024 in version 1, 100 in version 2.
+func weighs(t *testing.T, dir string) {
+	t.Helper()
+	for file, want := range map[string]string{"cpu.shares": "512", "cpu.weight": "50"} {
+		got, err := os.ReadFile(filepath.Join(dir, file))
+		if err == nil && strings.TrimSpace(string(got)) != want {
+			t.Errorf("%s of %s is %s, want %s", file, dir, got, want)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
 		}
 	}
 }
@@ -243,6 +259,9 @@ func TestVersion2(t *testing.T) {
 	}
 	if got, want := g.ShimDir(), filepath.Join(root, "cloche/i1/shim"); got != want {
 		t.Errorf("ShimDir() = %q, want %q", got, want)
+	}
+	if got, err := os.ReadFile(filepath.Join(root, "cloche", "cpu.weight")); err != nil || string(got) != "50" {
+		t.Errorf("weight of cloche's groups = %q, %v, want 50", got, err)
 	}
 	var st unix.Stat_t
 	if err := unix.Stat(filepath.Join(root, "cloche/i1/cgroup.procs"), &st); err != nil || st.Uid != owner {
