@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
+
+	"cloche.dev/cloche/policy/nearest"
 )
 
 // Parse reads text, a whole configuration; name is what problems call it. What
@@ -163,7 +165,7 @@ func (p *parser) unknown(name, k string, v any) {
 		what = "table [" + dotted(path) + "]"
 	}
 	hint, names := "", namesIn(name)
-	if near := nearest(k, names); near != "" {
+	if near := nearest.To(k, names); near != "" {
 		hint = fmt.Sprintf(" did you mean %q?", near)
 	} else if home := homeOf(k); home != "" {
 		hint = fmt.Sprintf(" it belongs in [%s];", home)

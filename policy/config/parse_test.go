@@ -256,18 +256,6 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	names := namesIn("sandbox")
-	for in, want := range map[string]string{
-		"memroy": "memory", "memory_": "memory", "cpu": "cpus", "cpsu": "cpus", "pid": "pids", "hst": "host",
-		"wrok": "work", "preloads": "preload", "": "", "x": "", "limits": "", "zzzzzzzzzzzzzzzzzzzzz": "",
-	} {
-		if got := nearest(in, names); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestErrorIsBounded(t *testing.T) {
 	for n, want := range map[int]int{maxShown: maxShown, maxShown + 1: maxShown + 1, maxProblems: maxShown + 1, maxProblems + 1: maxShown + 1} {
 		var text strings.Builder

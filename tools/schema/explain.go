@@ -11,6 +11,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"cloche.dev/cloche/policy/nearest"
 )
 
 const (
@@ -79,7 +81,7 @@ func (ps *problems) unknown(node *jsonschema.Schema, path, names []string) {
 	slices.Sort(names)
 	for i, name := range names[:min(len(names), maxUnknown)] {
 		text := "unknown argument " + dotted(append(slices.Clone(path), name))
-		if near := nearest(name, known); near != "" {
+		if near := nearest.To(name, known); near != "" {
 			text += ", did you mean " + near + "?"
 		}
 		if i == 0 {

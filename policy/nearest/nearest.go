@@ -1,10 +1,9 @@
-package config
+// Package nearest finds the name that was meant by one that is misspelled.
+package nearest
 
-import "unicode/utf8"
-
-// nearest returns the one of names that is most like name, the first of several,
+// To returns the one of names that is most like name, the first of several,
 // or "" if none is close enough to be what was meant.
-func nearest(name string, names []string) string {
+func To(name string, names []string) string {
 	best, found := max(1, len(name)/3), ""
 	for _, n := range names {
 		// Long names are not compared: nothing of ours is near them.
@@ -43,13 +42,4 @@ func distance(a, b string) int {
 		}
 	}
 	return row[len(t)]
-}
-
-// cut shortens what comes from the file to what a message can bear.
-func cut(s string) string {
-	const most = 60
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most]) + "…"
 }
