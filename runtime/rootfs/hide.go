@@ -1,6 +1,7 @@
 package rootfs
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path"
@@ -22,9 +23,21 @@ var keyLike = []string{
 	".gnupg", ".docker", ".kube",
 }
 
-// hiddenByDefault lists what of /usr is an administrator's own.
-func hiddenByDefault() []string {
+// HiddenByDefault lists what of /usr is an administrator's own, by paths from
+// /usr.
+func HiddenByDefault() []string {
 	return []string{"local/etc", "local/src", "local/sbin", "src"}
+}
+
+// KeyLike says whether name, the last part of a path, is one of those that often
+// hold a secret. Below /usr/local no sandbox sees such a file.
+func KeyLike(name string) bool {
+	for _, p := range keyLike {
+		if ok, _ := path.Match(p, name); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // hide covers what matches one of the patterns, and key-like names, with
@@ -44,7 +57,8 @@ func (b *builder) hide(patterns []string) {
 }
 
 // cover mounts an empty file or folder over name. A link is covered where it
-// leads, if that is below /usr.
+// leads, if that is below /usr. What is in a folder that is covered already is
+// gone with it.
 func (b *builder) cover(name string) {
 	target, err := filepath.EvalSymlinks(name)
 	if err != nil || !strings.HasPrefix(target, "/usr/") {
@@ -52,6 +66,9 @@ func (b *builder) cover(name string) {
 	}
 	fi, err := os.Stat(target)
 	if err != nil {
+		return
+	}
+	if _, err := os.Lstat(b.in(target)); errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	source := "/.hidden/file"
@@ -73,13 +90,10 @@ func keyLikeBelow(dir string) []string {
 		if err != nil {
 			return fs.SkipDir
 		}
-		for _, p := range keyLike {
-			if ok, _ := path.Match(p, d.Name()); ok {
-				found = append(found, name)
-				if d.IsDir() {
-					return fs.SkipDir
-				}
-				break
+		if KeyLike(d.Name()) {
+			found = append(found, name)
+			if d.IsDir() {
+				return fs.SkipDir
 			}
 		}
 		return nil

@@ -202,6 +202,28 @@ print(json.dumps({p: size(p) for p in places} | {"modules": sum(size(p) for p in
 	})
 }
 
+// TestHideTwice: what is in a hidden folder may be hidden too, as a key in
+// /usr/local/etc is, and what lies beside the folder is seen.
+func TestHideTwice(t *testing.T) {
+	need.BothUsers(t, func(t *testing.T) {
+		spec := sandboxtest.Spec()
+		spec.Hide = []string{"share/common-licenses", "share/common-licenses/*", "share/zoneinfo/*", "share/zoneinfo"}
+		for _, name := range []string{"/usr/share/common-licenses/GPL-3", "/usr/share/zoneinfo/UTC"} {
+			if _, err := os.Stat(name); err != nil {
+				t.Skipf("this host has no %s", name)
+			}
+		}
+		var got []int
+		sandboxtest.Start(t, newRunner(t), spec).JSON(`
+import json, os
+print(json.dumps([len(os.listdir("/usr/share/" + name)) for name in ("common-licenses", "zoneinfo", "doc")]))
+`, &got)
+		if len(got) != 3 || got[0] != 0 || got[1] != 0 || got[2] == 0 {
+			t.Errorf("the folders hold %v, want 0, 0 and more", got)
+		}
+	})
+}
+
 func TestStrangePatterns(t *testing.T) {
 	r := newRunner(t)
 	for _, hide := range [][]string{{"["}, {"share/[a-"}, {"\x00"}} {

@@ -51,7 +51,7 @@ func Host(dir string, opts Options) error {
 	b := &builder{dir: dir}
 	b.skeleton()
 	b.usr()
-	b.hide(append(hiddenByDefault(), opts.Hide...))
+	b.hide(append(HiddenByDefault(), opts.Hide...))
 	b.devices()
 	b.etc()
 	for _, f := range opts.Files {
