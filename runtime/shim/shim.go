@@ -104,6 +104,9 @@ func (r *Runner) connect(ctx context.Context) (*link, error) {
 			return r.link, nil
 		}
 	}
+	if _, err := Libcontainer(r.o.Path); errors.Is(err, ErrOld) {
+		return nil, err // of a file that tells nothing, its hello tells
+	}
 	l, err := start(ctx, r.o)
 	if err != nil {
 		return nil, err
