@@ -10,6 +10,7 @@ import (
 	"github.com/posener/complete"
 	"github.com/willabides/kongplete"
 
+	"cloche.dev/cloche/cmd/cloche/internal/doctor"
 	"cloche.dev/cloche/tools/code"
 )
 
@@ -60,7 +61,7 @@ func (c *completionCommand) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, script, quoted(self))
+	_, err = fmt.Fprintf(s.out, script, doctor.Quoted(self))
 	return err
 }
 

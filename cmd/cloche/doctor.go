@@ -2,75 +2,71 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"time"
+
+	"cloche.dev/cloche/cmd/cloche/internal/doctor"
+	"cloche.dev/cloche/runtime/inventory"
+	"cloche.dev/cloche/runtime/shim"
+	"cloche.dev/cloche/tools/code"
 )
-
-// A state is the outcome of a check.
-type state string
-
-const (
-	good    state = "ok"
-	limited state = "limited" // it works, but less well than it could
-	missing state = "missing" // nothing runs until it is mended
-)
-
-// A finding is what a check found.
-type finding struct {
-	Name   string `json:"name"`
-	State  state  `json:"state"`
-	Detail string `json:"detail"`
-	// Remedy is the exact command that mends it, "" if nothing is to be mended.
-	Remedy string `json:"remedy,omitempty"`
-}
 
 type doctorCommand struct {
 	JSON bool `help:"Print JSON."`
 }
 
 func (doctorCommand) Help() string {
-	return `Each line is a thing that cloche needs or can use: ok, limited (works, but could be better) or missing (nothing runs until it is mended), with the exact command that mends it. The last check runs code in a real sandbox.
+	return `Each line is a thing that cloche needs or can use: ok, limited (works, but could be better) or missing (nothing runs until it is mended), with the exact command that mends it, or why there is none. The last check runs code in a real sandbox.
 
 Exit codes: 0 if code can be run, 1 if something is missing, 2 for a wrong command line.
 
 Example: cloche doctor --json`
 }
 
-// Run makes all checks, in an order in which a failure explains later ones.
+// Run makes all checks.
 func (c *doctorCommand) Run(ctx context.Context, line *commandLine, s streams) error {
-	h := thisHost()
-	findings := []finding{
-		h.kernel(),
-		h.userNamespaces(ctx),
-		h.python(),
-		h.shim(),
-		h.configuration(line),
-		h.dataDirectory(line),
-		h.shows(),
-	}
-	works := true
-	for _, f := range findings {
-		works = works && f.State != missing
-	}
-	if works {
-		findings = append(findings, h.sandbox(ctx, line)...)
+	h := doctor.This(doctor.Options{
+		Config: line.Config, DataDir: line.DataDir, Shim: shimPath, Sweep: sweep, Readable: readable,
+	})
+	findings := h.Look(ctx)
+	if doctor.Works(findings) {
+		findings = append(findings, c.sandbox(ctx, line, h)...)
 	} else {
-		findings = append(findings, finding{
-			"sandbox", missing, "not tried; mend what is missing above, then try again", "cloche doctor",
-		})
+		findings = append(findings, doctor.NotTried())
 	}
 	if err := c.print(s.out, findings); err != nil {
 		return err
 	}
-	for _, f := range findings {
-		if f.State == missing {
-			return &exitError{code: exitFailure}
-		}
+	if !doctor.Works(findings) {
+		return &exitError{code: exitFailure}
 	}
 	return nil
 }
 
-func (c *doctorCommand) print(w io.Writer, findings []finding) error {
+// sandbox runs code in a real one.
+func (c *doctorCommand) sandbox(ctx context.Context, line *commandLine, h *doctor.Host) []doctor.Finding {
+	var log lastLines
+	a, err := openApp(ctx, line, &log, slog.LevelWarn, "doctor")
+	if err != nil {
+		return []doctor.Finding{h.Failed(err, "")}
+	}
+	start := time.Now()
+	inv, err := inventory.New(a.runner).Of(ctx, code.Kind(a.policy.Current()))
+	took := time.Since(start)
+	var setup shim.Setup
+	if err == nil {
+		setup, err = a.runner.Limited(ctx)
+	}
+	if err = errors.Join(err, a.Close(ctx)); err != nil {
+		return []doctor.Finding{h.Failed(err, log.String())}
+	}
+	return h.Ran(took, setup, inv)
+}
+
+func (c *doctorCommand) print(w io.Writer, findings []doctor.Finding) error {
 	if c.JSON {
 		return encode(w, findings)
 	}
@@ -78,11 +74,15 @@ func (c *doctorCommand) print(w io.Writer, findings []finding) error {
 		if _, err := fmt.Fprintf(w, "%-8s %-16s %s\n", f.State, f.Name, f.Detail); err != nil {
 			return err
 		}
-		if f.Remedy == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(w, "%-8s %-16s mend it with: %s\n", "", "", f.Remedy); err != nil {
-			return err
+		for _, more := range []struct{ title, text string }{
+			{"mend it with", f.Remedy}, {"or with", f.Or}, {"no command mends it", f.Why},
+		} {
+			if more.text == "" {
+				continue
+			}
+			if _, err := fmt.Fprintf(w, "%-8s %-16s %s: %s\n", "", "", more.title, more.text); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

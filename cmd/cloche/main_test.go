@@ -148,13 +148,3 @@ func TestLastLines(t *testing.T) {
 		t.Errorf("kept %d bytes, ending %q", len(got), got[max(0, len(got)-20):])
 	}
 }
-
-func TestQuoted(t *testing.T) {
-	for word, want := range map[string]string{
-		"/tmp/a-b_1.toml": "/tmp/a-b_1.toml", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$HOME": "'$HOME'", "~": "'~'", "a;b": "'a;b'",
-	} {
-		if got := quoted(word); got != want {
-			t.Errorf("quoted(%q) = %s, want %s", word, got, want)
-		}
-	}
-}

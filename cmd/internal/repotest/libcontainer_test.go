@@ -15,7 +15,9 @@ import (
 // were published.
 func libcontainer(printed []byte) (problems []string) {
 	const path = "github.com/opencontainers/runc"
-	var mod struct{ Require []struct{ Path, Version string } }
+	var mod struct {
+		Require []struct{ Path, Version string }
+	}
 	if err := json.Unmarshal(printed, &mod); err != nil {
 		return []string{fmt.Sprintf("read go.mod: %v", err)}
 	}

@@ -1,0 +1,83 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"cloche.dev/cloche/policy/human"
+	"cloche.dev/cloche/runtime/cgroup"
+	"cloche.dev/cloche/runtime/inventory"
+	"cloche.dev/cloche/runtime/shim"
+)
+
+// Ran tells of a sandbox that was started and ran code: how long it took, what
+// is limited in it, what it has.
+func (h *Host) Ran(took time.Duration, setup shim.Setup, inv inventory.Inventory) []Finding {
+	return []Finding{
+		good("sandbox", fmt.Sprintf("started and ran Python %s in %s", inv.Python, human.Seconds(took))),
+		h.limits(setup),
+		h.modules(inv),
+	}
+}
+
+// NotTried is about the sandbox of a host on which something is missing.
+func NotTried() Finding {
+	return missing("sandbox", "not tried; mend what is missing above, then try again", "cloche doctor")
+}
+
+// Failed tells why there is no sandbox, though nothing that was looked at
+// forbids it, with the last line of the log.
+func (h *Host) Failed(err error, log string) Finding {
+	detail := h.o.Readable(err)
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	if last := lines[len(lines)-1]; last != "" {
+		detail += "; the log ends: " + last
+	}
+	return missing("sandbox", detail, BuildShim())
+}
+
+func (h *Host) limits(setup shim.Setup) Finding {
+	const name = "limits"
+	if setup.Limits.All() {
+		return good(name, "memory, processors and processes, by control groups (version "+cgroupVersion()+")")
+	}
+	remedy := "sudo " + self() + " stdio"
+	switch {
+	case h.uid == 0 && cgroup.V2():
+		remedy = "echo '+memory +cpu +pids' > /sys/fs/cgroup/cgroup.subtree_control"
+	case h.uid == 0:
+		remedy = "mkdir -p /sys/fs/cgroup/memory && mount -t cgroup -o memory cgroup /sys/fs/cgroup/memory"
+	case cgroup.V2():
+		remedy = "systemd-run --user --scope -p Delegate=yes " + self() + " stdio"
+	}
+	return limited(
+		name,
+		"no control group may be used for all of them: only the private memory of each process is limited, processors are not", remedy,
+	)
+}
+
+func cgroupVersion() string {
+	if cgroup.V2() {
+		return "2"
+	}
+	return "1"
+}
+
+// modules says which of the usual libraries an agent will miss.
+func (h *Host) modules(inv inventory.Inventory) Finding {
+	absent := map[string]string{"numpy": "python3-numpy", "pandas": "python3-pandas", "matplotlib": "python3-matplotlib"}
+	for _, p := range inv.Packages {
+		delete(absent, strings.ToLower(p.Name))
+	}
+	if len(absent) == 0 {
+		return good("libraries", "numpy, pandas and matplotlib are there")
+	}
+	var names, packages []string
+	for _, m := range []string{"numpy", "pandas", "matplotlib"} {
+		if absent[m] != "" {
+			names, packages = append(names, m), append(packages, absent[m])
+		}
+	}
+	return limited("libraries", "agents expect "+strings.Join(names, ", "), h.install(packages...))
+}
