@@ -33,7 +33,7 @@ func (c *doctorCommand) Run(ctx context.Context, line *commandLine, s streams) e
 	})
 	findings := h.Look(ctx)
 	if doctor.Works(findings) {
-		findings = append(findings, c.sandbox(ctx, line, h)...)
+		findings = append(findings, c.sandbox(ctx, line, h, findings)...)
 	} else {
 		findings = append(findings, doctor.NotTried())
 	}
@@ -46,8 +46,8 @@ func (c *doctorCommand) Run(ctx context.Context, line *commandLine, s streams) e
 	return nil
 }
 
-// sandbox runs code in a real one.
-func (c *doctorCommand) sandbox(ctx context.Context, line *commandLine, h *doctor.Host) []doctor.Finding {
+// sandbox runs code in a real one, after found was found.
+func (c *doctorCommand) sandbox(ctx context.Context, line *commandLine, h *doctor.Host, found []doctor.Finding) []doctor.Finding {
 	var log lastLines
 	a, err := openApp(ctx, line, &log, slog.LevelWarn, "doctor")
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *doctorCommand) sandbox(ctx context.Context, line *commandLine, h *docto
 	if err = errors.Join(err, a.Close(ctx)); err != nil {
 		return []doctor.Finding{h.Failed(err, log.String())}
 	}
-	return h.Ran(took, setup, inv)
+	return h.Ran(found, took, setup, inv)
 }
 
 func (c *doctorCommand) print(w io.Writer, findings []doctor.Finding) error {

@@ -25,6 +25,8 @@ func TestLimits(t *testing.T) {
 	for _, user := range []string{"root", "user"} {
 		for _, want := range []struct{ block, text string }{
 			{"doctor", "limits           memory, processors and processes, by control groups (version 2)"},
+			{"doctor", "ok       control groups   version 2; memory, cpu and pids can be used"},
+			{"doctor", "ok       namespaces       user namespaces can be made"},
 			{"memory", "out of memory (limit 300 MB, peak 300 MB)"},
 			{"memory", "alive"},
 			{"forks", "Resource temporarily unavailable"},
@@ -43,6 +45,16 @@ func TestLimits(t *testing.T) {
 		}
 		if left := strings.TrimSpace(blocks[user+" left"]); left != "" {
 			t.Errorf("control groups left by %s: %s", user, left)
+		}
+	}
+	for _, want := range []string{
+		"limited  control groups   version 2; none of memory, cpu and pids can be used by this user: no group is delegated to it",
+		"mend it with: sudo modprobe overlay", // it is a module there, which nobody has loaded
+		"ok       sandbox ",
+		"limited  limits           no control group may be used for all of them",
+	} {
+		if !strings.Contains(blocks["stranger doctor"], want) {
+			t.Errorf("to whom no group is delegated, doctor does not say %q:\n%s", want, blocks["stranger doctor"])
 		}
 	}
 	if t.Failed() {

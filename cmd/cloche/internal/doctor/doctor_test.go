@@ -181,7 +181,7 @@ func TestReadme(t *testing.T) {
 		got = append(got, row[1])
 	}
 	want := slices.Clone(looked)
-	for _, f := range madeUp(t, 0, nil).Ran(0, shim.Setup{}, inventory.Inventory{}) {
+	for _, f := range madeUp(t, 0, nil).Ran(nil, 0, shim.Setup{}, inventory.Inventory{}) {
 		want = append(want, f.Name)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -18,7 +18,7 @@ func (h *Host) packaged() (map[string]bool, bool) {
 	for _, name := range []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"} {
 		// Where /bin is a link, packages may list a file of /usr/bin below either.
 		if fi, err := os.Lstat(h.path(name)); err == nil && fi.Mode()&os.ModeSymlink != 0 {
-			o.merged = append(o.merged, []byte("/"+name+"/"))
+			o.merged = append(o.merged, []byte("/"+name))
 		}
 	}
 	for _, file := range lists {
@@ -50,7 +50,7 @@ func (o *owned) add(name []byte) {
 	rel, ok := bytes.CutPrefix(name, []byte("/usr/"))
 	if !ok {
 		for _, m := range o.merged {
-			if bytes.HasPrefix(name, m) {
+			if bytes.HasPrefix(name, m) && (len(name) == len(m) || name[len(m)] == '/') {
 				rel, ok = name[1:], true
 			}
 		}

@@ -11,6 +11,8 @@ import (
 	"cloche.dev/cloche/runtime/cgroup"
 )
 
+const groupsName = "control groups"
+
 // controllers are those that limits need.
 var controllers = []string{"memory", "cpu", "pids"}
 
@@ -76,7 +78,7 @@ func (h *Host) layout() layout {
 // groups makes a group and tells what can be limited in it. Without a name, and
 // so without a place to be remembered in, none is made.
 func (h *Host) groups(instance string) Finding {
-	const name = "control groups"
+	const name = groupsName
 	l := h.layout()
 	if l.version == "" {
 		return limited(name, "none are mounted; without them only the private memory of each process is limited",

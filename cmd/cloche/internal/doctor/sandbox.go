@@ -11,12 +11,18 @@ import (
 	"cloche.dev/cloche/runtime/shim"
 )
 
-// Ran tells of a sandbox that was started and ran code: how long it took, what
-// is limited in it, what it has.
-func (h *Host) Ran(took time.Duration, setup shim.Setup, inv inventory.Inventory) []Finding {
+// Ran tells of a sandbox that was started, after Look had found what it found,
+// and ran code: how long it took, what is limited in it, what it has.
+func (h *Host) Ran(found []Finding, took time.Duration, setup shim.Setup, inv inventory.Inventory) []Finding {
+	var groups Finding
+	for _, f := range found {
+		if f.Name == groupsName {
+			groups = f
+		}
+	}
 	return []Finding{
 		good("sandbox", fmt.Sprintf("started and ran Python %s in %s", inv.Python, human.Seconds(took))),
-		h.limits(setup),
+		h.limits(setup, groups),
 		h.modules(inv),
 	}
 }
@@ -37,24 +43,21 @@ func (h *Host) Failed(err error, log string) Finding {
 	return missing("sandbox", detail, BuildShim())
 }
 
-func (h *Host) limits(setup shim.Setup) Finding {
+// limits is mended by what mends the finding about control groups.
+func (h *Host) limits(setup shim.Setup, groups Finding) Finding {
 	const name = "limits"
 	if setup.Limits.All() {
 		return good(name, "memory, processors and processes, by control groups (version "+cgroupVersion()+")")
 	}
-	remedy := "sudo " + self() + " stdio"
-	switch {
-	case h.uid == 0 && cgroup.V2():
-		remedy = "echo '+memory +cpu +pids' > /sys/fs/cgroup/cgroup.subtree_control"
-	case h.uid == 0:
-		remedy = "mkdir -p /sys/fs/cgroup/memory && mount -t cgroup -o memory cgroup /sys/fs/cgroup/memory"
-	case cgroup.V2():
-		remedy = "systemd-run --user --scope -p Delegate=yes " + self() + " stdio"
-	}
-	return limited(
+	f := limited(
 		name,
-		"no control group may be used for all of them: only the private memory of each process is limited, processors are not", remedy,
+		"no control group may be used for all of them: only the private memory of each process is limited, processors are not", groups.Remedy,
 	)
+	f.Or, f.Why = groups.Or, groups.Why
+	if groups.State == OK {
+		f.Why = "a control group could be made a moment ago; try again"
+	}
+	return f
 }
 
 func cgroupVersion() string {

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 func TestRan(t *testing.T) {
 	var all shim.Setup
 	all.Limits.Memory, all.Limits.CPU, all.Limits.PIDs = true, true, true
-	findings := madeUp(t, 0, nil).Ran(time.Second/2, all, inventory.Inventory{Python: "3.11.2"})
+	findings := madeUp(t, 0, nil).Ran(nil, time.Second/2, all, inventory.Inventory{Python: "3.11.2"})
 	if len(findings) != 3 {
 		t.Fatalf("found %+v", findings)
 	}
@@ -22,14 +21,25 @@ func TestRan(t *testing.T) {
 	says(t, findings[2], Limited, "agents expect numpy, pandas, matplotlib", "apt-get install --no-install-recommends python3-numpy python3-pandas python3-matplotlib")
 }
 
+// TestLimits: what mends control groups mends the limits.
 func TestLimits(t *testing.T) {
-	for _, uid := range []int{0, 1000} {
-		f := madeUp(t, uid, nil).limits(shim.Setup{})
-		mendable(t, f)
-		if f.State != Limited || uid == 0 && strings.Contains(f.Remedy, "sudo") {
-			t.Errorf("without control groups, as user %d: %+v", uid, f)
+	h := madeUp(t, 1000, nil)
+	for _, groups := range []Finding{
+		limited(groupsName, "d", "mend it"),
+		{Name: groupsName, State: Limited, Detail: "d", Remedy: "mend it", Or: "so"},
+		beyond(groupsName, Limited, "d", "broken"),
+	} {
+		f := h.Ran([]Finding{good("kernel", "d"), groups, limited("disk", "d", "other")}, 0, shim.Setup{}, inventory.Inventory{})[1]
+		says(t, f, Limited, "no control group may be used for all of them", groups.Remedy)
+		if f.Or != groups.Or || f.Why != groups.Why {
+			t.Errorf("found %+v, want it mended as %+v", f, groups)
 		}
 	}
+	f := h.Ran([]Finding{good(groupsName, "d")}, 0, shim.Setup{}, inventory.Inventory{})[1]
+	says(t, f, Limited, "no control group", "")
+	var most shim.Setup
+	most.Limits.Memory, most.Limits.PIDs = true, true
+	says(t, h.limits(most, limited(groupsName, "d", "mend it")), Limited, "no control group", "mend it")
 }
 
 func TestModules(t *testing.T) {

@@ -1,5 +1,6 @@
 # Runs cloche, whose directory is in $PROGRAMS, on a kernel with control groups
-# of version 2: as root, and as an ordinary user to whom a group was delegated.
+# of version 2: as root, and as an ordinary user to whom a group was delegated;
+# one to whom none was asks the doctor.
 # Each block of output begins with "== USER WHAT".
 set -u
 export HOME=/run/home CLOCHE_DATA_DIR=/run/home/data
@@ -70,6 +71,9 @@ check() {
 }
 
 check root env
+echo "== stranger doctor"
+install -d -o 4243 /run/stranger
+setpriv --reuid 4243 --regid 4243 --clear-groups env HOME=/run/stranger CLOCHE_DATA_DIR=/run/stranger/data "$PROGRAMS/cloche" doctor
 mkdir /sys/fs/cgroup/user /sys/fs/cgroup/user/session
 echo "+memory +cpu +pids" > /sys/fs/cgroup/cgroup.subtree_control
 chown -R 4242 /sys/fs/cgroup/user /run/home
