@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -21,19 +20,17 @@ func (h *Host) configuration() (Finding, config.Config) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return missing(name, err.Error(), "cloche policy show > "+Quoted(h.o.Config)), policy
 	}
-	if err == nil {
-		var read config.Config
-		if read, err = config.Load(path); err == nil {
-			policy = read
-		}
+	if err != nil { // the error says so too
+		return missing(name, err.Error(), "cloche --config FILE doctor"), policy
 	}
+	read, err := config.Load(path)
 	switch {
 	case err != nil:
-		return missing(name, err.Error(), strings.TrimSpace("cloche policy check "+Quoted(path))), policy
+		return missing(name, err.Error(), "cloche policy check "+Quoted(path)), policy
 	case path == "":
-		return good(name, "no file; the defaults hold"), policy
+		return good(name, "no file; the defaults hold"), read
 	}
-	return good(name, path), policy
+	return good(name, path), read
 }
 
 // dataDirectory returns its path too, and a name in it, which is the caller's to

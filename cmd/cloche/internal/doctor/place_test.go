@@ -30,6 +30,9 @@ func TestConfiguration(t *testing.T) {
 	f, _ = h.configuration()
 	says(t, f, Missing, "no such file", "cloche policy show > '"+h.o.Config+"'")
 	noConfig(t)
+	h.o.Config = h.path("good.toml/x")
+	f, _ = h.configuration()
+	says(t, f, Missing, "not a directory", "cloche --config FILE doctor")
 	h.o.Config = ""
 	f, _ = h.configuration()
 	says(t, f, OK, "the defaults hold", "")
