@@ -81,7 +81,7 @@ func (h *Host) groups(instance string) Finding {
 	const name = groupsName
 	l := h.layout()
 	if l.version == "" {
-		return limited(name, "none are mounted; without them only the private memory of each process is limited",
+		return limited(name, "none are mounted; the kernel limits a sandbox as a whole by them alone",
 			h.asRoot("mkdir -p /sys/fs/cgroup", "mount -t cgroup2 cgroup2 /sys/fs/cgroup"))
 	}
 	detail := "version " + l.version

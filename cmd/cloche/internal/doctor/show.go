@@ -1,19 +1,16 @@
 package doctor
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
-	"golang.org/x/sys/unix"
-
-	"cloche.dev/cloche/policy/config"
 	"cloche.dev/cloche/policy/human"
 	"cloche.dev/cloche/runtime/rootfs"
 )
@@ -78,30 +75,16 @@ func (h *Host) shows(hide []string) Finding {
 	return good(name, detail+": "+listed(l.found)+note+"; sandbox.host.hide leaves out what they should not")
 }
 
-// exposed tells of names that look like keys, and hides them.
-func (h *Host) exposed(name, detail string, keys []string) Finding {
-	detail += "; some look like keys: " + listed(keys)
-	var patterns []string
-	for _, k := range keys[:min(maxListed, len(keys))] {
-		patterns = append(patterns, fmt.Sprintf("%q", k))
-	}
-	hide := strings.Join(patterns, ", ")
-	if file, err := config.Find(h.o.Config); err != nil || file != "" {
-		return beyond(name, Limited, detail, "it is for you to edit: add "+hide+" to hide in [sandbox.host] of the configuration")
-	}
-	file := "~/.config/cloche/config.toml"
-	if base := h.env("XDG_CONFIG_HOME"); filepath.IsAbs(base) {
-		file = Quoted(filepath.Join(base, "cloche", "config.toml"))
-	}
-	if h.uid == 0 {
-		file = "/etc/cloche/config.toml"
-	}
-	return limited(name, detail, "printf '%s\\n' '[sandbox.host]' "+Quoted("hide = ["+hide+"]")+" | install -D -m 600 /dev/stdin "+file)
-}
-
-// listed names the first of names.
+// listed names the first of names, so that none does anything to a terminal.
 func listed(names []string) string {
-	text := strings.Join(names[:min(maxListed, len(names))], ", ")
+	var first []string
+	for _, n := range names[:min(maxListed, len(names))] {
+		if strings.ContainsFunc(n, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			n = strconv.QuoteToASCII(n)
+		}
+		first = append(first, n)
+	}
+	text := strings.Join(first, ", ")
 	if len(names) > maxListed {
 		text += ", …"
 	}
@@ -165,28 +148,6 @@ func (l *look) foreign(name string, e fs.DirEntry) {
 	if files {
 		l.found = append(l.found, name)
 	}
-}
-
-// isKey says whether the file or folder at p looks like a key that a sandbox
-// sees: where names that look so are covered, it sees none. A file that may as
-// well be a certificate is looked into, if it stands alone: within a thing that
-// was installed, keys are those of its tests.
-func isKey(p string, d fs.DirEntry, alone, covered bool) bool {
-	if path.Ext(d.Name()) == ".pem" && d.Type().IsRegular() {
-		return alone && holdsKey(p)
-	}
-	return rootfs.KeyLike(d.Name()) && !covered
-}
-
-// holdsKey says whether a private key is near the beginning of a file.
-func holdsKey(path string) bool {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, 64<<10))
-	return err == nil && bytes.Contains(text, []byte("PRIVATE KEY-----"))
 }
 
 // matches says whether one of patterns matches name.

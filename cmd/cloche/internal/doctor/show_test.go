@@ -132,6 +132,18 @@ func TestShowsKeys(t *testing.T) {
 	says(t, h.shows([]string{"share/mine/*", "share/own.key", "local/share/*"}), OK, "local/bin/tool", "")
 }
 
+// TestShowsStrangeNames: names are shown so that they do nothing to a terminal,
+// and hidden so that they hide nothing else.
+func TestShowsStrangeNames(t *testing.T) {
+	noConfig(t)
+	h := madeUp(t, 0, map[string]string{"usr/bin/a\x1b[2J\nb": ""})
+	says(t, h.shows(nil), OK, `1 thing below /usr that no package brought: "bin/a\x1b[2J\nb";`, "")
+	h = madeUp(t, 0, map[string]string{"usr/share/x[1]*.key": ""})
+	says(t, h.shows(nil), Limited, "look like keys: share/x[1]*.key",
+		`printf '%s\n' '[sandbox.host]' 'hide = ["share/x\\[1]\\*.key"]' | install -D -m 600 /dev/stdin /etc/cloche/config.toml`)
+	says(t, h.shows([]string{`share/x\[1]\*.key`}), OK, "nothing", "")
+}
+
 func TestFonts(t *testing.T) {
 	const none = "usr/share/fonts/opentype/NotoSansCJK-Bold.ttc"
 	says(t, madeUp(t, 1000, nil).fonts(), OK, "1 font file, some for Chinese", "")
