@@ -16,7 +16,7 @@ func TestTry(t *testing.T) {
 	need.BothUsers(t, func(t *testing.T) {
 		need.Namespaces(t)
 		for _, name := range []string{"plain", "odd, with:colon and\\more"} {
-			data := filepath.Join(t.TempDir(), name)
+			data := filepath.Join(memory(t), name)
 			if err := os.Mkdir(data, 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -42,6 +42,22 @@ func TestTry(t *testing.T) {
 	})
 }
 
+// memory returns a folder on a file system that overlays can be on, which that of
+// temporary files need not be.
+func memory(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "doctor-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
 func mounts(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/mounts")
@@ -65,7 +81,7 @@ func TestTryWithoutRoom(t *testing.T) {
 // none. An overlay is one, for its upper layer.
 func TestTryOnOverlay(t *testing.T) {
 	need.Root(t)
-	dir := t.TempDir()
+	dir := memory(t)
 	if err := layers(dir); err != nil {
 		t.Fatal(err)
 	}
