@@ -71,6 +71,7 @@ func (r *Runner) config(id, root, group string, own slice, spec sandbox.Spec) *c
 		OomScoreAdj:     new(0),
 	}
 	c.UIDMappings, c.GIDMappings = own.inside(), own.inside()
+	loosenConfig(c)
 	return c
 }
 

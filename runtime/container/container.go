@@ -92,7 +92,7 @@ func New(o Options) (*Runner, error) {
 	logrus.SetOutput(io.Discard) // libcontainer's; its errors come back to us
 	return &Runner{
 		dir: o.Dir, cgroup: o.Cgroup, limits: o.Limits, ids: ids, log: o.Log,
-		filter: filter, self: self, swapLimit: swapLimit(), maxFiles: files.Max,
+		filter: loosenFilter(filter), self: self, swapLimit: swapLimit(), maxFiles: files.Max,
 		roots: map[string]string{}, live: map[string]*Container{},
 	}, nil
 }
@@ -124,7 +124,7 @@ func (r *Runner) root(spec sandbox.Spec) (string, error) {
 	err := rootfs.Host(dir, rootfs.Options{Hide: spec.Hide, Files: []rootfs.File{
 		{Name: stepPath, Data: r.self, Mode: 0o755},
 		{Name: filterPath, Data: r.filter, Mode: 0o644},
-		{Name: parentPath, Data: []byte(pydriver.Source), Mode: 0o644},
+		{Name: parentPath, Data: []byte(loosenParent(pydriver.Source)), Mode: 0o644},
 	}})
 	if err != nil {
 		_ = unix.Unmount(dir, unix.MNT_DETACH)
@@ -209,6 +209,7 @@ func (c *Container) start(root, group string, control *os.File) error {
 	}
 	p.Stderr = write
 	p.ExtraFiles = []*os.File{control}
+	loosenProcess(p)
 	c.said = newTail(read)
 	err = lc.Run(p)
 	_ = write.Close()

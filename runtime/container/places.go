@@ -62,6 +62,7 @@ func (c *Container) Refresh(context.Context) error {
 
 // tmpfs returns a new one, mounted nowhere yet.
 func (c *Container) tmpfs(p place) (int, error) {
+	p, attributes := loosenPlace(p, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	ctx, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return -1, err
@@ -83,7 +84,7 @@ func (c *Container) tmpfs(p place) (int, error) {
 	if err := unix.FsconfigCreate(ctx); err != nil {
 		return -1, err
 	}
-	fd, err := unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	fd, err := unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, attributes)
 	if err != nil {
 		return -1, err
 	}

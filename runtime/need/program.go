@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -34,27 +35,63 @@ func Program(tb testing.TB, name string, env ...string) string {
 	if err != nil {
 		tb.Fatalf("make a folder for programs: %v", err)
 	}
-	build, _ := builds.LoadOrStore(name, sync.OnceValue(func() error { return build(dir, name, env) }))
-	if err := build.(func() error)(); err != nil {
-		tb.Fatal(err)
-	}
-	return filepath.Join(dir, name)
+	file := filepath.Join(dir, name)
+	once(tb, file, func() error { return build(file, name, env, "-tags="+static) })
+	return file
 }
 
-var builds sync.Map // of func() error, by the name of the program
+// Loosened builds cloche-shim with the walls named off, of which package
+// runtime/container has a list, into a folder of its own, and returns that
+// folder. It is for tests that attacks find something where there is something
+// to find. Without tagged it is built as for use, with the same names told to the
+// linker: then nothing must come of them.
+func Loosened(tb testing.TB, tagged bool, walls ...string) (dir string) {
+	tb.Helper()
+	top, err := scratch()
+	if err != nil {
+		tb.Fatalf("make a folder for programs: %v", err)
+	}
+	tags, off := static, strings.Join(walls, ",")
+	if tagged {
+		tags += ",loosened"
+	}
+	dir = filepath.Join(top, fmt.Sprintf("loosened-%v-%s", tagged, off))
+	once(tb, dir, func() error {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+		return build(filepath.Join(dir, "cloche-shim"), "cloche-shim", []string{"CGO_ENABLED=1"},
+			"-tags="+tags, "-ldflags=-X=cloche.dev/cloche/runtime/container.walls="+off)
+	})
+	return dir
+}
 
-// build builds ./cmd/name of this module into dir.
-func build(dir, name string, env []string) error {
+// static are tags that spare a static program the parts of libc that cannot be
+// static.
+const static = "netgo,osusergo"
+
+// once runs build unless it was run for that file.
+func once(tb testing.TB, file string, build func() error) {
+	tb.Helper()
+	built, _ := builds.LoadOrStore(file, sync.OnceValue(build))
+	if err := built.(func() error)(); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+var builds sync.Map // of func() error, by the file that it makes
+
+// build builds ./cmd/name of this module as file.
+func build(file, name string, env []string, flags ...string) error {
 	top, err := tree()
 	if err != nil {
 		return err
 	}
 	// Version control is left out: the tree may belong to another user, and git
-	// then refuses to say anything about it. The tags spare a static program the
-	// parts of libc that cannot be static.
-	file := filepath.Join(dir, name)
+	// then refuses to say anything about it.
+	args := append([]string{"build", "-buildvcs=false"}, flags...)
 	// Not of one test: the first that asks must not take the programs along.
-	cmd := exec.CommandContext(context.Background(), "go", "build", "-buildvcs=false", "-tags=netgo,osusergo", "-o", file, "./cmd/"+name)
+	cmd := exec.CommandContext(context.Background(), "go", append(args, "-o", file, "./cmd/"+name)...)
 	cmd.Dir = top
 	cmd.Env = append(os.Environ(), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
