@@ -119,20 +119,3 @@ func TestCodeLimit(t *testing.T) {
 	s.refuses(map[string]any{"code": fill(10_000_000)}, "invalid", "code has 10000000 bytes, at most 4000000 are allowed")
 	s.works()
 }
-
-// TestBusySandbox answers one conversation while another does much work.
-func TestBusySandbox(t *testing.T) {
-	need.Python(t)
-	need.Namespaces(t)
-	s := serve(t, lean+abrupt, "")
-	s.works()
-	long := s.begin(map[string]any{"conversation": "new", "code": named("much") + "import threading\n" +
-		"for _ in range(64):\n    threading.Thread(target=lambda: [0 for _ in iter(int, 1)]).start()"})
-	busy(t, s.cmd.Process.Pid, "much")
-	s.works()
-	select {
-	case o := <-long:
-		t.Errorf("the long call was over first: %v %s", o.err, o.text)
-	default:
-	}
-}

@@ -93,38 +93,3 @@ func (s *server) shim() int {
 	s.t.Fatalf("the server has no shim; its log:\n%s", s.log)
 	return 0
 }
-
-// TestBombs runs code that takes what it can get. It is held, and both the same
-// conversation and another one go on.
-func TestBombs(t *testing.T) {
-	need.BothUsers(t, func(t *testing.T) {
-		need.Python(t)
-		need.Namespaces(t)
-		s := serve(t, lean+"memory = \"200 MB\"\nwork = \"50 MB\"\ntmp = \"50 MB\"\nshm = \"20 MB\"\npids = 100\n", "")
-		neighbour := s.ask(map[string]any{"code": which, "conversation": "new"}).Conversation
-		for _, test := range []struct {
-			name, code string
-			seconds    float64
-			want       []string // one of them
-		}{
-			{"memory", "data = []\nwhile True:\n    data.append(bytearray(10_000_000))", 20, []string{"out of memory (limit 200 MB", "MemoryError"}},
-			{"forks", "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass", 1, []string{"ran past its 1 s limit"}},
-			{"threads", "import threading, time\nwhile True:\n    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()", 20, []string{"RuntimeError: can't start new thread"}},
-			{"disk", "i = 0\nwhile True:\n    i += 1\n    with open(str(i), 'wb') as f:\n        f.write(bytes(1_000_000))", 20, []string{"OSError: [Errno 28] No space left on device"}},
-			{"scratch", "with open('/tmp/full', 'wb') as f:\n    while True:\n        f.write(bytes(1_000_000))", 20, []string{"OSError: [Errno 27] File too large", "OSError: [Errno 28] No space left on device"}},
-		} {
-			t.Run(test.name, func(t *testing.T) {
-				s := s.on(t)
-				bomb := s.begin(map[string]any{"code": named("bomb") + test.code, "timeout_seconds": test.seconds})
-				if a := s.ask(map[string]any{"code": "print(6*7)", "conversation": neighbour}); a.Stdout != "42\n" {
-					t.Errorf("another conversation answered:\n%s", a.text)
-				}
-				a := (<-bomb).whole(t)
-				if !slices.ContainsFunc(test.want, func(want string) bool { return strings.Contains(a.text, want) }) {
-					t.Errorf("answered:\n%.1000s\nwant one of %q", a.text, test.want)
-				}
-				s.works()
-			})
-		}
-	})
-}

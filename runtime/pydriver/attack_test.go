@@ -148,15 +148,6 @@ func TestAttacksOnTheParent(t *testing.T) {
 	})
 }
 
-// TestForgedReport: what code prints is output, however it looks.
-func TestForgedReport(t *testing.T) {
-	b := start(t)
-	got := b.Run("print('done 0')\nimport sys; sys.exit(7)")
-	if got.Code != 7 || got.Out != "done 0\n" {
-		t.Errorf("%+v, want exit 7", got)
-	}
-}
-
 // TestParentDies: whatever ended the first process, the call says so, and what
 // was written is there.
 func TestParentDies(t *testing.T) {
