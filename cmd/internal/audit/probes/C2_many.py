@@ -18,7 +18,7 @@ def more(n):
 read, ready = os.pipe()
 for _ in range(20):
     more(0)
-end = time.monotonic() + 2
+end = time.monotonic() + 1.5
 ended = 0
 while time.monotonic() < end and not ended:
     pid, status = os.waitpid(-1, os.WNOHANG)

@@ -150,7 +150,7 @@ def take_memory(name, more):
         # EFBIG: the limit of one file's size
         judge(name, e.errno in (errno.ENOMEM, errno.ENOSPC, errno.EFBIG), "%s after %d MB of %d allowed" % (name_of(e), held // 10**6, LIMITS["memory"] // 10**6))
         return
-    time.sleep(2)
+    time.sleep(1)
     open_(name, "held %d MB, of %d allowed" % (held // 10**6, LIMITS["memory"] // 10**6))
 
 
