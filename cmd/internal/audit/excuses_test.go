@@ -19,15 +19,22 @@ type excuse struct {
 // although the attempt did find something is a mistake, too.
 var excuses = map[string]excuse{
 	"A1 /proc/1/root/etc/shadow": {"root here has fewer capabilities than the host's first process", says("EACCES")},
+	"A5 kcmp of a child":         {"this kernel has none", says("ENOSYS")},
+	"A5 kcmp of the parent":      {"this kernel has none", says("ENOSYS")},
 	"A6 keyctl":                  {"this kernel has no keys", says("ENOSYS")},
 	"A6 add_key":                 {"this kernel has no keys", says("ENOSYS")},
 	"A6 request_key":             {"this kernel has no keys", says("ENOSYS")},
+	"A7 io_uring_setup":          {"this kernel has none, or has it off", says("ENOSYS", "EPERM")},
+	"A8 userfaultfd":             {"this kernel has none", says("ENOSYS")},
+	"A8 /dev/userfaultfd":        {"the host has none", says("ENOENT")},
+	"A9 perf_event_open":         {"this kernel has none", says("ENOSYS")},
 	"A9 kexec_load":              {"this kernel cannot load another", says("ENOSYS")},
 	"A9 kexec_file_load":         {"this kernel cannot load another", says("ENOSYS")},
 	"A9 init_module":             {"this kernel has no modules", says("ENOSYS")},
 	"A9 finit_module":            {"this kernel has no modules", says("ENOSYS")},
 	"A9 delete_module":           {"this kernel has no modules", says("ENOSYS")},
 	"A11 /proc/kcore":            {"this kernel does not show its memory", says("ENOENT")},
+	"A12 modify_ldt":             {"this kernel has none", says("ENOSYS")},
 	"A12 iopl":                   {"this kernel has none", says("ENOSYS")},
 	"A12 vm86":                   {"no 64-bit kernel has it", nil},
 	"A13 modprobe":               {"this kernel has no modules", says("ENOENT")},
@@ -47,13 +54,17 @@ var excuses = map[string]excuse{
 	"C2 page cache":              {"what is read from files is given up for what is needed", nil},
 	"C2 MAP_HUGETLB":             {"the host has set no huge pages aside", noHugePages},
 	"C2 SHM_HUGETLB":             {"the host has set no huge pages aside", noHugePages},
+	"C2 mlock":                   {"the server itself may lock less", below(unix.RLIMIT_MEMLOCK, 4<<20)},
+	"C2 MAP_LOCKED":              {"the server itself may lock less", below(unix.RLIMIT_MEMLOCK, 4<<20)},
 	"C3 oom_score_adj":           {"root here may not do it either", says("EACCES")},
-	"C4 descriptors":             {"the server itself may have fewer", fewDescriptors},
-	"C4 epoll":                   {"the server itself may have fewer", fewDescriptors},
+	"C4 descriptors":             {"the server itself may have fewer", below(unix.RLIMIT_NOFILE, 70_000)},
+	"C4 epoll":                   {"the server itself may have fewer", below(unix.RLIMIT_NOFILE, 70_000)},
 	"C4 more than allowed":       {"it takes a capability that no user namespace gives", nil},
 	"C4 semaphores":              {"every IPC namespace begins with a limit", nil},
 	"C4 shared memory":           {"every IPC namespace begins with a limit", nil},
 	"C4 message queues":          {"every IPC namespace begins with a limit", nil},
+	"C4 timers":                  {"the server itself may have fewer", below(unix.RLIMIT_SIGPENDING, 20_000)},
+	"C4 queued signals":          {"the server itself may have fewer", below(unix.RLIMIT_SIGPENDING, 20_000)},
 	"C5 stdout":                  {serverHolds, nil},
 	"C5 stderr":                  {serverHolds, nil},
 	"C5 a line":                  {serverHolds, nil},
@@ -80,8 +91,11 @@ func noHugePages(string) bool {
 	return err != nil || strings.TrimSpace(string(text)) == "0"
 }
 
-// fewDescriptors says whether the hard limit is below what C4_descriptors tries.
-func fewDescriptors(string) bool {
-	var l unix.Rlimit
-	return unix.Getrlimit(unix.RLIMIT_NOFILE, &l) == nil && l.Max < 70_000
+// below holds if a limit of this process, and so of the server, is too low for
+// what an attempt asks for.
+func below(kind int, n uint64) func(string) bool {
+	return func(string) bool {
+		var l unix.Rlimit
+		return unix.Getrlimit(kind, &l) == nil && l.Max < n
+	}
 }

@@ -22,7 +22,7 @@ def on_top():
     "puts a filter that allows everything on top, and does what ours refuses"
     prctl(SET_NO_NEW_PRIVS, 1, 0)
     prctl(SET_SECCOMP, 2, ctypes.byref(program))
-    syscall("kcmp", os.getpid(), os.getpid(), 1, 0, 0)
+    syscall("unshare", 0)  # of nothing, which the kernel allows
 
 attempt("seccomp", lambda: in_child(lambda: own(0)))
 attempt("listener", lambda: in_child(lambda: own(NEW_LISTENER)))
