@@ -65,10 +65,13 @@ func (r *Runner) config(id, root, group string, own slice, spec sandbox.Spec) *c
 		NoNewKeyring:    true, // keyctl is filtered
 		Networks:        []*configs.Network{{Type: "loopback"}},
 		Capabilities:    own.capabilities(),
-		Sysctl:          own.counts(),
 		Cgroups:         r.cgroups(id, group, spec.Limits),
 		RootlessCgroups: group == "",
 		OomScoreAdj:     new(0),
+		Sysctl:          r.sysctls(own, spec.Limits),
+	}
+	if !r.processorsLimited() {
+		c.Scheduler = r.behind
 	}
 	c.UIDMappings, c.GIDMappings = own.inside(), own.inside()
 	loosenConfig(c)
@@ -129,9 +132,11 @@ func (r *Runner) rlimits(l sandbox.Limits) []configs.Rlimit {
 		same(unix.RLIMIT_MEMLOCK, 64<<10),
 		same(unix.RLIMIT_MSGQUEUE, 0),
 		same(unix.RLIMIT_SIGPENDING, 4096),
+		same(unix.RLIMIT_NICE, 0), // nobody goes before where he is
+		same(unix.RLIMIT_RTPRIO, 0),
 		same(unix.RLIMIT_FSIZE, uint64(max(l.WorkBytes, l.TmpBytes, l.ShmBytes, 1<<20))),
 	}
-	if !r.limits.Memory {
+	if !r.memoryLimited() {
 		// One process's data. Each thread of OpenBLAS takes about 70 MiB of it
 		// before it computes anything.
 		const blas = 70 << 20

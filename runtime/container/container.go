@@ -19,6 +19,7 @@ import (
 	"sync"
 
 	"github.com/opencontainers/runc/libcontainer"
+	"github.com/opencontainers/runc/libcontainer/configs"
 	_ "github.com/opencontainers/runc/libcontainer/nsenter" // enters namespaces before Go starts
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
@@ -59,6 +60,8 @@ type Runner struct {
 	limits    cgroup.Limits
 	ids       *ids
 	swapLimit bool
+	behind    *configs.Scheduler // where no control group limits processors
+	ipcLimits bool               // they can be set
 	maxFiles  uint64
 	log       *slog.Logger
 	filter    []byte
@@ -93,6 +96,7 @@ func New(o Options) (*Runner, error) {
 	return &Runner{
 		dir: o.Dir, cgroup: o.Cgroup, limits: o.Limits, ids: ids, log: o.Log,
 		filter: loosenFilter(filter), self: self, swapLimit: swapLimit(), maxFiles: files.Max,
+		behind: behind(), ipcLimits: ipcLimits(),
 		roots: map[string]string{}, live: map[string]*Container{},
 	}, nil
 }
@@ -158,6 +162,9 @@ func (r *Runner) Start(ctx context.Context, spec sandbox.Spec, control *os.File)
 		release()
 		return nil, err
 	}
+	if err := c.observe(); err != nil {
+		return nil, errors.Join(err, c.destroy())
+	}
 	r.mu.Lock()
 	r.live[id] = c
 	r.mu.Unlock()
@@ -190,7 +197,8 @@ type Container struct {
 	said *tail         // what the first process wrote to standard error
 	done chan struct{} // closed when the first process was waited for
 
-	release func() // gives the ids back
+	release func()   // gives the ids back
+	watcher *watcher // nil where a control group limits memory
 
 	mu        sync.Mutex
 	destroyed bool // mu
@@ -231,6 +239,27 @@ func (c *Container) start(root, group string, control *os.File) error {
 	return nil
 }
 
+// observe has a started sandbox watched, if no control group limits its memory.
+func (c *Container) observe() error {
+	if c.r.memoryLimited() {
+		return nil
+	}
+	in, err := c.openInside()
+	if err != nil {
+		return err
+	}
+	c.watcher = newWatcher(c.spec.Limits.MemoryBytes, in, c.r.log.With(slog.String("sandbox", c.id)))
+	return nil
+}
+
+// Wake implements sandbox.Waker.
+func (c *Container) Wake(context.Context) error {
+	if c.watcher != nil {
+		c.watcher.call()
+	}
+	return nil
+}
+
 // pidfd returns a descriptor of p, which was started and not waited for.
 func pidfd(p *libcontainer.Process) (*os.File, error) {
 	pid, err := p.Pid()
@@ -260,6 +289,9 @@ func (c *Container) destroy() error {
 		return fmt.Errorf("destroy sandbox: %w", err)
 	}
 	<-c.done
+	if c.watcher != nil {
+		c.watcher.close()
+	}
 	c.said.close()
 	_ = c.self.Close()
 	c.release()

@@ -150,7 +150,7 @@ func TestEnforceable(t *testing.T) {
 // TestConfig: what limits become, with and without control groups.
 func TestConfig(t *testing.T) {
 	limits := sandbox.Limits{MemoryBytes: 1e9, CPUs: 1.5, PIDs: 100, WorkBytes: 1 << 20, TmpBytes: 2 << 20, ShmBytes: 8 << 20}
-	with := &Runner{limits: cgroup.Limits{Memory: true, CPU: true, PIDs: true}, swapLimit: true, maxFiles: 4096}
+	with := &Runner{cgroup: "/cloche/i", limits: cgroup.Limits{Memory: true, CPU: true, PIDs: true}, swapLimit: true, maxFiles: 4096}
 	cg := with.cgroups("id", "/cloche/i/id", limits)
 	if r := cg.Resources; cg.Path != "/cloche/i/id" || r.Memory != 1e9 || r.MemorySwap != 1e9 || r.CpuQuota != 150_000 || r.CpuPeriod != 100_000 || *r.PidsLimit != 100 {
 		t.Errorf("control group = %+v, %+v", cg, cg.Resources)
@@ -170,6 +170,7 @@ func TestConfig(t *testing.T) {
 	want := map[int]pair{
 		unix.RLIMIT_CORE: {0, 0}, unix.RLIMIT_NOFILE: {1024, 4096}, unix.RLIMIT_NPROC: {100, 100}, unix.RLIMIT_MEMLOCK: {64 << 10, 64 << 10},
 		unix.RLIMIT_MSGQUEUE: {0, 0}, unix.RLIMIT_SIGPENDING: {4096, 4096}, unix.RLIMIT_FSIZE: {8 << 20, 8 << 20},
+		unix.RLIMIT_NICE: {0, 0}, unix.RLIMIT_RTPRIO: {0, 0},
 	}
 	if diff := cmp.Diff(want, rlimits(with, limits)); diff != "" {
 		t.Errorf("rlimits beside a control group (-want +got):\n%s", diff)

@@ -36,28 +36,38 @@ func (c *Container) places() []place {
 // is let go by the kernel; no hostile tree is walked.
 func (c *Container) Refresh(context.Context) error {
 	places := c.places()
-	fds := make([]int, len(places))
+	dirs := make([]*os.File, len(places))
+	defer func() {
+		for _, d := range dirs {
+			_ = d.Close() // also of none
+		}
+	}()
 	for i, p := range places {
 		fd, err := c.tmpfs(p)
 		if err != nil {
 			return fmt.Errorf("make %s: %w", p.path, err)
 		}
-		defer unix.Close(fd)
-		fds[i] = fd
+		dirs[i] = os.NewFile(uintptr(fd), p.path)
 	}
-	return c.inNamespaces(unix.CLONE_NEWNS|unix.CLONE_NEWIPC, func() error {
+	err := c.inNamespaces(unix.CLONE_NEWNS|unix.CLONE_NEWIPC, func() error {
 		removeSystemV()
 		for i, p := range places {
 			// EINVAL: not mounted yet.
 			if err := unix.Unmount(p.path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && err != unix.EINVAL {
 				return fmt.Errorf("take %s off: %w", p.path, err)
 			}
-			if err := unix.MoveMount(fds[i], "", unix.AT_FDCWD, p.path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+			if err := unix.MoveMount(int(dirs[i].Fd()), "", unix.AT_FDCWD, p.path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 				return fmt.Errorf("mount %s: %w", p.path, err)
 			}
 		}
 		return nil
 	})
+	if err == nil && c.watcher != nil {
+		c.watcher.inside.replace(dirs)
+		dirs = nil
+		c.watcher.rest()
+	}
+	return err
 }
 
 // tmpfs returns a new one, mounted nowhere yet.

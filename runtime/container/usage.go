@@ -13,8 +13,9 @@ import (
 
 // Usage implements sandbox.Container.
 func (c *Container) Usage(context.Context) (sandbox.Usage, error) {
-	if c.r.cgroup == "" || !c.r.limits.Memory {
-		return sandbox.Usage{}, nil
+	if c.watcher != nil {
+		kills, peak := c.watcher.usage()
+		return sandbox.Usage{OOMKills: kills, PeakBytes: peak, Limited: true, Watched: true}, nil
 	}
 	state, err := c.lc.State()
 	if err != nil {

@@ -255,6 +255,7 @@ func (p *Process) RunFor(ctx context.Context, timeout time.Duration, code string
 			return sandbox.Exit{}, err
 		}
 	}
+	p.wake(ctx)
 	err = p.send("run", []int{int(text.Fd()), int(outputs[0].write.Fd()), int(outputs[1].write.Fd())})
 	for _, o := range outputs {
 		o.handedOver()
@@ -269,6 +270,13 @@ func (p *Process) RunFor(ctx context.Context, timeout time.Duration, code string
 	}
 	copies.Wait()
 	return exit, nil
+}
+
+// wake tells who watches the sandbox, if there is somebody, that a call begins.
+func (p *Process) wake(ctx context.Context) {
+	if w, ok := p.container.(sandbox.Waker); ok {
+		_ = w.Wake(ctx) // it fails when the sandbox is gone, which the call finds too
+	}
 }
 
 // idle returns an error if the sandbox has ended, or must: because its parent
@@ -370,8 +378,8 @@ func (p *Process) exit(ctx context.Context, status int) sandbox.Exit {
 	return e
 }
 
-// memory finds out whether the kernel ended a process for want of memory since
-// it was last asked.
+// memory finds out whether a process was ended for want of memory since it was
+// last asked.
 func (p *Process) memory(ctx context.Context, e *sandbox.Exit) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()

@@ -65,16 +65,26 @@ type Container interface {
 	Destroy(ctx context.Context) error
 }
 
+// A Waker is a Container that may be looked after by somebody who rests while
+// nothing runs in it.
+type Waker interface {
+	// Wake tells that a call is about to begin. It does not wait for anything to
+	// come of that.
+	Wake(ctx context.Context) error
+}
+
 // Usage is what a sandbox has used.
 type Usage struct {
-	// OOMKills counts the processes that the kernel ended because the sandbox
-	// was at its memory limit, from its start on.
+	// OOMKills counts how often a process, or all of them, was ended because the
+	// sandbox was at its memory limit, from its start on.
 	OOMKills uint64 `json:"oom_kills"`
 	// PeakBytes is the most memory it held; 0 if unknown.
 	PeakBytes uint64 `json:"peak_bytes"`
-	// Limited says that a memory limit is enforced by the kernel for the sandbox
-	// as a whole.
+	// Limited says that a memory limit is enforced for the sandbox as a whole.
 	Limited bool `json:"limited"`
+	// Watched says that this is done by looking: the limit may be passed for a
+	// moment, and then all of a call is ended.
+	Watched bool `json:"watched"`
 }
 
 // An Exit says how a program in a sandbox ended. Exactly one of the causes
@@ -87,7 +97,7 @@ type Exit struct {
 	TimedOut bool
 	// Stopped: the client cancelled the call, or the server is stopping.
 	Stopped bool
-	// OutOfMemory: the kernel ended it because the sandbox was at its limit.
+	// OutOfMemory: it was ended because the sandbox was at its limit.
 	OutOfMemory bool
 	// Lost is not empty when the whole sandbox ended, and says why.
 	Lost string

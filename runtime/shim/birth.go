@@ -44,9 +44,12 @@ func start(ctx context.Context, o Options) (*link, error) {
 	if haveIDs() {
 		owner = firstID
 	}
-	group, err := cgroup.Make(o.Instance, owner)
-	if err != nil {
-		return nil, err
+	group := &cgroup.Group{}
+	if !o.ungrouped {
+		var err error
+		if group, err = cgroup.Make(o.Instance, owner); err != nil {
+			return nil, err
+		}
 	}
 	setup := Setup{Cgroup: group.Path, Limits: group.Limits}
 	p, ours, err := spawn(o, setup, group)

@@ -14,8 +14,22 @@ import (
 
 func TestRunner(t *testing.T) {
 	need.BothUsers(t, func(t *testing.T) {
+		if os.Getuid() == 0 {
+			need.Cgroup(t)
+			if setup, err := newRunner(t).Limited(t.Context()); err != nil || !setup.Limits.All() {
+				t.Fatalf("limits = %+v, %v, want all of them by control groups", setup, err)
+			}
+		}
 		sandboxtest.Test(t, func(t *testing.T) sandbox.Runner { return newRunner(t) })
 	})
+}
+
+// TestLimitsWithoutGroups: root, too, may have none.
+func TestLimitsWithoutGroups(t *testing.T) {
+	need.Root(t)
+	r := newRunner(t)
+	r.o.ungrouped = true
+	sandboxtest.TestLimits(t, r)
 }
 
 // TestWhateverTheServerIs: what a server has set for itself is nothing to its

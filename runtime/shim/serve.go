@@ -159,6 +159,9 @@ func (s *service) answer(ctx context.Context, m message, e *entry) {
 	if err != nil {
 		s.log.WarnContext(ctx, "request", slog.String("op", string(m.Op)), slog.Any("error", err))
 	}
+	if m.Op == opWake {
+		return
+	}
 	// A server that is gone gets no answer; read sees that too.
 	_ = s.conn.send(reply{ID: m.ID, Usage: usage, Error: toWire(err)})
 }
@@ -169,6 +172,11 @@ func (s *service) do(ctx context.Context, m message, e *entry) (sandbox.Usage, e
 		return sandbox.Usage{}, s.start(ctx, m, e)
 	case opDestroy:
 		return sandbox.Usage{}, s.destroy(ctx, m.Sandbox)
+	case opWake:
+		if w, ok := s.find(m.Sandbox).(sandbox.Waker); ok {
+			return sandbox.Usage{}, w.Wake(ctx)
+		}
+		return sandbox.Usage{}, nil
 	case opRefresh, opUsage:
 		c := s.find(m.Sandbox)
 		if c == nil {

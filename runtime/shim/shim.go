@@ -35,6 +35,8 @@ type Options struct {
 	Log      *slog.Logger
 	// Stderr takes what the shim logs.
 	Stderr io.Writer
+
+	ungrouped bool // make no control group, as where none can be had
 }
 
 // A Runner is the server's end. A shim that died is replaced at the next Start.
@@ -197,6 +199,15 @@ type container struct {
 func (c *container) Refresh(ctx context.Context) error {
 	_, err := c.link.call(ctx, request{Op: opRefresh, Sandbox: c.id})
 	return err
+}
+
+// Wake implements sandbox.Waker. Where control groups limit memory there is
+// nobody to wake.
+func (c *container) Wake(context.Context) error {
+	if c.link.setup.Limits.Memory {
+		return nil
+	}
+	return c.link.conn.send(request{Op: opWake, Sandbox: c.id})
 }
 
 func (c *container) Usage(ctx context.Context) (sandbox.Usage, error) {

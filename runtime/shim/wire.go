@@ -17,7 +17,7 @@ import (
 )
 
 // version is that of the protocol; server and shim must be of one.
-const version = 1
+const version = 2
 
 // maxPacket bounds one message; the kernel's default buffers take as much.
 const maxPacket = 128 << 10
@@ -30,6 +30,7 @@ const (
 	opRefresh op = "refresh"
 	opUsage   op = "usage"
 	opDestroy op = "destroy"
+	opWake    op = "wake" // has no reply
 )
 
 // A request names what is to be done; it holds no path, id or flag.

@@ -2,7 +2,6 @@ package sandboxtest
 
 import (
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,54 +11,6 @@ import (
 	"cloche.dev/cloche/runtime/need"
 	"cloche.dev/cloche/runtime/sandbox"
 )
-
-// limited says whether the kernel limits the sandbox's memory as a whole. As
-// root it has to, where there are control groups.
-func limited(t *testing.T, b *Box) bool {
-	t.Helper()
-	u, err := b.Container.Usage(t.Context())
-	if err != nil {
-		t.Fatalf("usage: %v", err)
-	}
-	if os.Getuid() == 0 {
-		need.Cgroup(t)
-		if !u.Limited {
-			t.Fatal("memory is not limited although there are control groups")
-		}
-	}
-	return u.Limited
-}
-
-// small is a spec with little memory.
-func small() sandbox.Spec {
-	s := Spec()
-	s.Limits.MemoryBytes = 200e6
-	s.Limits.WorkBytes, s.Limits.TmpBytes, s.Limits.ShmBytes = 16e6, 16e6, 16e6
-	return s
-}
-
-func memory(t *testing.T, r sandbox.Runner) {
-	spec := small()
-	b := Start(t, r, spec)
-	kernel := limited(t, b)
-	if got := b.Print("x = bytearray(100_000_000); print(len(x))"); got != "100000000\n" {
-		t.Errorf("half the memory: printed %q", got)
-	}
-	got := b.Run("x = bytearray(600_000_000); print(len(x))")
-	switch {
-	case kernel && (!got.OutOfMemory || got.Signal != 0 || got.MemoryLimit != spec.Limits.MemoryBytes):
-		t.Errorf("three times the memory: %+v, want out of memory with the limit", got)
-	case kernel && (got.MemoryPeak < spec.Limits.MemoryBytes*9/10 || got.MemoryPeak > spec.Limits.MemoryBytes):
-		t.Errorf("peak = %d, want nearly %d", got.MemoryPeak, spec.Limits.MemoryBytes)
-	case !kernel && (!got.Plain() || got.Code != 1 || !strings.Contains(got.Err, "MemoryError")):
-		t.Errorf("three times the memory: %+v, want a MemoryError", got)
-	}
-	b.Works()
-	// What ended one call is not to be seen in the next one's end.
-	if got := b.Run("import os; os.kill(os.getpid(), 9)"); got.OutOfMemory || got.Signal != 9 {
-		t.Errorf("a call that kills itself: %+v, want signal 9", got)
-	}
-}
 
 // noLimits: what is not asked for is the smallest there is, and works.
 func noLimits(t *testing.T, r sandbox.Runner) {
@@ -75,56 +26,6 @@ func noLimits(t *testing.T, r sandbox.Runner) {
 		t.Errorf("30 processes where none were asked for: %+v, want a limit", got)
 	}
 	b.Works()
-}
-
-// memoryInFiles: files in memory count, and the parent outlives it.
-func memoryInFiles(t *testing.T, r sandbox.Runner) {
-	spec := small()
-	spec.Limits.MemoryBytes = 100e6
-	spec.Limits.ShmBytes = 90e6
-	b := Start(t, r, spec)
-	if !limited(t, b) {
-		t.Skip("files in memory are bounded by their own limits alone")
-	}
-	got := b.Run(`
-with open("/dev/shm/x", "wb") as f:
-    for i in range(80):
-        f.write(bytes(1_000_000))
-x = bytearray(60_000_000)
-`)
-	if !got.OutOfMemory {
-		t.Errorf("80 MB of files and 60 MB of memory, of 100 MB: %+v, want out of memory", got)
-	}
-	b.Clean()
-	b.Works()
-}
-
-// memoryOfMany: no process alone is past the limit.
-func memoryOfMany(t *testing.T, r sandbox.Runner) {
-	b := Start(t, r, small())
-	if !limited(t, b) {
-		t.Skip("memory is limited by process")
-	}
-	got := b.Run(`
-import os, time
-pids = []
-for i in range(8):
-    pid = os.fork()
-    if pid == 0:
-        x = bytearray(50_000_000)
-        time.sleep(2)
-        os._exit(0)
-    pids.append(pid)
-print(sum(os.waitpid(pid, 0)[1] == 9 for pid in pids) > 0)
-`)
-	if got.Out != "True\n" && !got.OutOfMemory {
-		t.Errorf("eight processes of 50 MB, of 200 MB: %+v, want some to be ended", got)
-	}
-	b.Clean()
-	b.Works()
-	if got := b.Run("import os; os.kill(os.getpid(), 9)"); got.OutOfMemory {
-		t.Errorf("a later call that kills itself: %+v, want signal 9 and not the memory of the earlier one", got)
-	}
 }
 
 func processes(t *testing.T, r sandbox.Runner) {
@@ -205,6 +106,10 @@ print([p for p in os.listdir("/proc") if p.isdigit() and int(p) not in (1, os.ge
 `
 
 func processorTime(t *testing.T, r sandbox.Runner) {
+	if watched(t, Start(t, r, Spec())) {
+		afterOthers(t, r)
+		return
+	}
 	if os.Getuid() != 0 {
 		t.Skip("processors are limited by control groups alone")
 	}
@@ -227,6 +132,42 @@ print(sum(resource.getrusage(who).ru_utime + resource.getrusage(who).ru_stime
 	// Twice a period of 0.1 s may be had beyond what two seconds give.
 	if used > 1.25 {
 		t.Errorf("two processes used %.2f s of processor time in 2 s at 0.5 processors, want 1", used)
+	}
+}
+
+// afterOthers: where processor time has no limit, everything in a sandbox goes
+// after what is as important as its server, and cannot change that.
+func afterOthers(t *testing.T, r sandbox.Runner) {
+	ours, err := unix.SchedGetAttr(0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Nice, Parent int
+		Policy       int
+		Raised       []string
+	}
+	Start(t, r, Spec()).JSON(`
+import json, os, resource
+def raised(call, *args):
+    try:
+        call(*args)
+    except (OSError, ValueError):
+        return []
+    return [call.__name__]
+nice = os.getpriority(os.PRIO_PROCESS, 0)
+print(json.dumps({
+    "Nice": nice, "Parent": os.getpriority(os.PRIO_PROCESS, 1), "Policy": os.sched_getscheduler(0),
+    "Raised": raised(os.setpriority, os.PRIO_PROCESS, 0, nice - 1)
+        + raised(os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(1))
+        + raised(resource.setrlimit, resource.RLIMIT_NICE, (40, 40)),
+}))
+`, &got)
+	want := got
+	want.Nice = min(int(ours.Nice)+10, 19)
+	want.Parent, want.Policy, want.Raised = want.Nice, 3, []string{} // SCHED_BATCH
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("priority beside that of a server at %d (-want +got):\n%s", ours.Nice, diff)
 	}
 }
 

@@ -9,11 +9,13 @@ import (
 	"cloche.dev/cloche/runtime/sandbox"
 )
 
-// promises are the tests; each gets a Runner that others use too.
-var promises = []struct {
+// A promise is a test that gets a Runner which others use too.
+type promise struct {
 	name string
 	test func(t *testing.T, r sandbox.Runner)
-}{
+}
+
+var promises = []promise{
 	{"namespaces of its own", ownNamespaces},
 	{"no network but loopback", onlyLoopback},
 	{"root filesystem is read-only", readOnlyRoot},
@@ -24,19 +26,6 @@ var promises = []struct {
 	{"descriptors", descriptors},
 	{"names of the host", namesOfTheHost},
 	{"what proc hides", hiddenProc},
-
-	{"memory", memory},
-	{"memory in files", memoryInFiles},
-	{"no limits are the smallest", noLimits},
-	{"memory of many", memoryOfMany},
-	{"processes", processes},
-	{"fork bomb", forkBomb},
-	{"processor time", processorTime},
-	{"places have sizes", sizes},
-	{"core dumps", coreDumps},
-	{"what a process may have", counts},
-	{"what the kernel counts for a user", ownCounts},
-	{"a user of its own", ownUser},
 
 	{"places are empty", emptyPlaces},
 	{"Refresh empties the places", refreshEmpties},
@@ -52,15 +41,41 @@ var promises = []struct {
 	{"unknown image", unknownImage},
 }
 
+// limits are the promises of what a sandbox may take.
+var limits = []promise{
+	{"memory", memory},
+	{"memory of every kind", memoryOfEveryKind},
+	{"borrowed memory", borrowedMemory},
+	{"a storm that takes memory", memoryStorm},
+	{"no limits are the smallest", noLimits},
+	{"processes", processes},
+	{"fork bomb", forkBomb},
+	{"processor time", processorTime},
+	{"places have sizes", sizes},
+	{"core dumps", coreDumps},
+	{"what a process may have", counts},
+	{"what the kernel counts for a user", ownCounts},
+	{"a user of its own", ownUser},
+}
+
 // Test runs the contract against Runners that newRunner makes. They close with
 // their test.
 func Test(t *testing.T, newRunner func(t *testing.T) sandbox.Runner) {
 	shared := newRunner(t)
-	for _, p := range promises {
-		t.Run(p.name, func(t *testing.T) { p.test(t, shared) })
-	}
+	run(t, shared, promises)
+	run(t, shared, limits)
 	t.Run("nothing of the server's environment", func(t *testing.T) { noEnvironment(t, newRunner) })
 	t.Run("Close leaves nothing", func(t *testing.T) { closeLeavesNothing(t, newRunner) })
+}
+
+// TestLimits runs the part of the contract that tells what sandboxes may take,
+// against r.
+func TestLimits(t *testing.T, r sandbox.Runner) { run(t, r, limits) }
+
+func run(t *testing.T, r sandbox.Runner, all []promise) {
+	for _, p := range all {
+		t.Run(p.name, func(t *testing.T) { p.test(t, r) })
+	}
 }
 
 // Spec is a sandbox with limits like those of the default configuration.

@@ -1,0 +1,271 @@
+package container
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// An inside tells what a sandbox holds in memory. It reads through descriptors
+// of the sandbox's own /proc, so that it meets nobody else's processes. What it
+// reads is the kernel's, about processes that may be hostile: every read is
+// bounded, nothing is opened but /proc's own files, and a process that is gone,
+// or cannot be looked into, is no error.
+type inside struct {
+	proc     *os.File
+	segments *os.File // of System V; nil if the kernel has none
+	memory   uint64   // the device of memory files
+
+	mu     sync.Mutex
+	places []*os.File // mu; the directories that are file systems in memory
+}
+
+// Bounds of a look.
+const (
+	maxStatus   = 16 << 10
+	maxProcs    = 1 << 16
+	maxSegments = 1 << 20
+	// maxFiles is how many descriptors a look asks for their files. Each more is
+	// taken to be of farFile bytes, as many as a pipe holds.
+	maxFiles = 32 << 10
+	farFile  = 64 << 10
+	// nearFile is what a descriptor costs the kernel at least.
+	nearFile = 1 << 10
+)
+
+func (in *inside) close() {
+	for _, f := range append(in.places, in.proc, in.segments) {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// replace takes over places, instead of those that were there.
+func (in *inside) replace(places []*os.File) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, f := range in.places {
+		_ = f.Close()
+	}
+	in.places = places
+}
+
+// A task is a process as a look saw it.
+type task struct {
+	pid    int
+	parent int
+	dir    string // below proc; of a living thread, if the first has ended
+	dead   bool
+	memoryOf
+}
+
+// memoryOf is what a process holds, in bytes.
+type memoryOf struct {
+	private uint64 // anonymous, swapped out or not, and page tables
+	shared  uint64 // of mapped memory files of any kind
+	tables  uint64 // page tables, a part of private
+}
+
+// look returns how much memory the sandbox holds, and how many processes run
+// there besides the first. The amount is exact only in being past limit or not.
+func (in *inside) look(limit uint64) (held uint64, others int, err error) {
+	pids, err := in.pids()
+	if err != nil {
+		return 0, 0, err
+	}
+	files := in.newFiles(limit)
+	var tasks []task
+	var sum memoryOf
+	for _, pid := range pids {
+		t, ok := in.task(pid)
+		if !ok || t.dead {
+			continue
+		}
+		tasks = append(tasks, t)
+		sum.private += t.private
+		sum.shared += t.shared
+		if pid != 1 { // which is ours, and holds no file for long
+			others++
+			files.add(t.dir + "/fd")
+		}
+	}
+	files.bytes += in.placeBytes() + in.segmentBytes()
+	// What is shared by several was counted for each, and shared memory that is
+	// a file's twice: this is the most that it can be.
+	held = sum.private + sum.shared + files.bytes
+	if held+uint64(len(tasks))*inexact() > limit {
+		held = in.exact(tasks, files, limit)
+	}
+	return held, others, nil
+}
+
+// pids lists the sandbox's processes.
+func (in *inside) pids() ([]int, error) {
+	names, err := entries(in.proc, maxProcs)
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var pids []int
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// entries returns up to most names in a directory, which is read from its
+// beginning.
+func entries(dir *os.File, most int) ([]string, error) {
+	fd := int(dir.Fd())
+	if _, err := unix.Seek(fd, 0, 0); err != nil {
+		return nil, err
+	}
+	buf := make([]byte, 8<<10)
+	var names []string
+	for len(names) < most {
+		n, err := unix.ReadDirent(fd, buf)
+		if err != nil {
+			return nil, err
+		}
+		if n <= 0 {
+			break
+		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names)
+	}
+	return names, nil
+}
+
+// task looks at a process, false if it is gone. One whose first thread has ended
+// looks dead, but lives on in the others.
+func (in *inside) task(pid int) (task, bool) {
+	t := task{pid: pid, dir: strconv.Itoa(pid)}
+	if !in.status(&t) {
+		return task{}, false
+	}
+	if !t.dead {
+		return t, true
+	}
+	threads, err := in.open(t.dir+"/task", unix.O_DIRECTORY)
+	if err != nil {
+		return task{}, false
+	}
+	defer threads.Close()
+	names, err := entries(threads, maxProcs)
+	if err != nil {
+		return task{}, false
+	}
+	for _, name := range names {
+		live := task{pid: pid, dir: strconv.Itoa(pid) + "/task/" + name}
+		if name[0] != '.' && in.status(&live) && !live.dead {
+			return live, true
+		}
+	}
+	return t, true
+}
+
+// status reads t.dir's status; false if there is none.
+func (in *inside) status(t *task) bool {
+	text, err := in.read(t.dir+"/status", maxStatus)
+	if err != nil {
+		return false
+	}
+	state := after(text, "\nState:")
+	t.dead = len(state) > 0 && (state[0] == 'Z' || state[0] == 'X')
+	t.parent = int(count(text, "\nPPid:"))
+	t.tables = count(text, "\nVmPTE:") << 10
+	t.private = (count(text, "\nRssAnon:")+count(text, "\nVmSwap:"))<<10 + t.tables
+	t.shared = count(text, "\nRssShmem:") << 10
+	return true
+}
+
+// after returns what follows label in text, less white space.
+func after(text []byte, label string) []byte {
+	_, rest, _ := bytes.Cut(text, []byte(label))
+	return bytes.TrimLeft(rest, " \t")
+}
+
+// count returns the number that follows label in text, 0 if there is none.
+func count(text []byte, label string) uint64 {
+	n := uint64(0)
+	for _, c := range after(text, label) {
+		if c < '0' || c > '9' {
+			break
+		}
+		n = n*10 + uint64(c-'0')
+	}
+	return n
+}
+
+// open opens a file of the sandbox's /proc.
+func (in *inside) open(name string, flags int) (*os.File, error) {
+	fd, err := unix.Openat(int(in.proc.Fd()), name, flags|unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// read returns a file of the sandbox's /proc, or its first most bytes.
+func (in *inside) read(name string, most int) ([]byte, error) {
+	f, err := in.open(name, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	buf := make([]byte, 0, min(most, 4<<10))
+	for len(buf) < most {
+		if len(buf) == cap(buf) {
+			buf = append(buf, 0)[:len(buf)]
+		}
+		n, err := unix.Read(int(f.Fd()), buf[len(buf):min(cap(buf), most)])
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			break
+		}
+		buf = buf[:len(buf)+n]
+	}
+	return buf, nil
+}
+
+// killOthers kills all processes but the first, and returns how many there were.
+func (in *inside) killOthers() (int, error) {
+	pids, err := in.pids()
+	if err != nil {
+		return 0, err
+	}
+	left := 0
+	var errs []error
+	for _, pid := range pids {
+		if pid == 1 {
+			continue
+		}
+		if t, ok := in.task(pid); !ok || t.dead {
+			continue
+		}
+		left++
+		errs = append(errs, in.kill(pid))
+	}
+	return left, errors.Join(errs...)
+}
+
+// kill kills one process: a directory of /proc names it as a pidfd does.
+func (in *inside) kill(pid int) error {
+	dir, err := in.open(strconv.Itoa(pid), unix.O_DIRECTORY)
+	if err == nil {
+		defer dir.Close()
+		err = unix.PidfdSendSignal(int(dir.Fd()), unix.SIGKILL, nil, 0)
+	}
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	return err
+}
