@@ -69,6 +69,8 @@ var allowed = []probe{
 	{call: "renameat2", name: "renameat2 onto nothing", args: []any{cwd, "file", cwd, "file2", unix.RENAME_NOREPLACE}},
 
 	{call: "fork"},
+	{call: "clone", name: "clone of a thread that lacks what threads have in common", args: []any{unix.CLONE_THREAD | unix.CLONE_FILES}, want: unix.EINVAL},
+	{call: "close_range", args: []any{1 << 20, 1 << 20, 0}},
 	{call: "clone", name: "clone as fork does", args: []any{int(unix.SIGCHLD)}},
 	{call: "clone", name: "clone as fork does, numbered below 2^32", args: []any{unix.CLONE_CHILD_CLEARTID | int(unix.SIGCHLD)}},
 }

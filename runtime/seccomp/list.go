@@ -20,7 +20,7 @@ var groups = []group{
 		sendfile splice tee copy_file_range readahead fadvise64 fallocate truncate ftruncate
 		sync syncfs fsync fdatasync sync_file_range cachestat`},
 	{purpose: "descriptors", calls: `
-		openat openat2 close close_range dup dup3 fcntl flock ioctl pipe2 memfd_create`},
+		openat openat2 close dup dup3 fcntl flock ioctl pipe2 memfd_create`},
 	{purpose: "names and directories", calls: `
 		getcwd chdir fchdir getdents64 mkdirat unlinkat renameat linkat symlinkat readlinkat umask`},
 	{purpose: "attributes of files", calls: `
@@ -104,8 +104,17 @@ var oneself = []way{{equal(0, 0)}}
 
 // rules are the calls that are allowed with some arguments only.
 var rules = []rule{
-	// No new namespace, and no child that starts traced.
-	{call: "clone", ways: []way{{without(0, namespaces|unix.CLONE_PTRACE)}}},
+	// No new namespace, and no child that starts traced. Threads of a process have
+	// their descriptors in common: /proc shows the first one's, and who counts what
+	// descriptors hold sees no others.
+	{call: "clone", ways: []way{
+		{without(0, namespaces|unix.CLONE_PTRACE|unix.CLONE_THREAD)},
+		{
+			without(0, namespaces|unix.CLONE_PTRACE),
+			{arg: 0, mask: unix.CLONE_THREAD | unix.CLONE_FILES, value: unix.CLONE_THREAD | unix.CLONE_FILES},
+		},
+	}},
+	{call: "close_range", ways: []way{{without(2, unix.CLOSE_RANGE_UNSHARE)}}},
 
 	// Linux, 32 bits, old version numbers, and asking; not ADDR_NO_RANDOMIZE.
 	{call: "personality", ways: []way{

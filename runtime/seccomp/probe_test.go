@@ -47,6 +47,11 @@ var refused = []probe{
 	{call: "clone", name: "clone NEWPID", args: []any{unix.CLONE_NEWPID | int(unix.SIGCHLD)}, want: unix.EPERM},
 	{call: "clone", name: "clone NEWNET", args: []any{unix.CLONE_NEWNET | int(unix.SIGCHLD)}, want: unix.EPERM},
 	{call: "clone", name: "clone PTRACE", args: []any{unix.CLONE_PTRACE | int(unix.SIGCHLD)}, want: unix.EPERM},
+	// Without CLONE_SIGHAND the kernel makes no thread.
+	{call: "clone", name: "clone of a thread with descriptors of its own", args: []any{unix.CLONE_THREAD}, want: unix.EPERM},
+	{call: "clone", name: "clone of a thread with descriptors of its own, garbage above", args: []any{dropped | unix.CLONE_THREAD}, want: unix.EPERM},
+	{call: "clone", name: "clone of a thread, NEWUSER", args: []any{unix.CLONE_THREAD | unix.CLONE_FILES | unix.CLONE_NEWUSER}, want: unix.EPERM},
+	{call: "close_range", name: "close_range UNSHARE", args: []any{1 << 20, 1 << 20, unix.CLOSE_RANGE_UNSHARE}, want: unix.EPERM},
 	{call: "clone3", args: []any{0, 0}, want: unix.ENOSYS},
 
 	{call: "mount", want: unix.EPERM},
