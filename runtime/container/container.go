@@ -63,6 +63,7 @@ type Runner struct {
 	behind    *configs.Scheduler // where no control group limits processors
 	ipcLimits bool               // they can be set
 	maxFiles  uint64
+	host      *host
 	log       *slog.Logger
 	filter    []byte
 	self      []byte // this program, for the step
@@ -92,11 +93,15 @@ func New(o Options) (*Runner, error) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return nil, err
 	}
+	host, err := openHost()
+	if err != nil {
+		return nil, err
+	}
 	logrus.SetOutput(io.Discard) // libcontainer's; its errors come back to us
 	return &Runner{
 		dir: o.Dir, cgroup: o.Cgroup, limits: o.Limits, ids: ids, log: o.Log,
 		filter: loosenFilter(filter), self: self, swapLimit: swapLimit(), maxFiles: files.Max,
-		behind: behind(), ipcLimits: ipcLimits(),
+		host: host, behind: behind(), ipcLimits: ipcLimits(),
 		roots: map[string]string{}, live: map[string]*Container{},
 	}, nil
 }
@@ -248,7 +253,7 @@ func (c *Container) observe() error {
 	if err != nil {
 		return err
 	}
-	c.watcher = newWatcher(c.spec.Limits.MemoryBytes, in, c.r.log.With(slog.String("sandbox", c.id)))
+	c.watcher = newWatcher(c.spec.Limits.MemoryBytes, in, c.r.host, c.r.log.With(slog.String("sandbox", c.id)))
 	return nil
 }
 

@@ -59,6 +59,8 @@ type files struct {
 	seen  map[uint64]bool // by inode
 	left  int             // how many may still be looked at
 	bytes uint64
+	// sockets are the names below /proc of what is told of them.
+	sockets []string
 }
 
 func (in *inside) newFiles(limit uint64) *files {
@@ -82,12 +84,12 @@ func (f *files) add(dir string) {
 		}
 		_, _, names := unix.ParseDirent(buf[:n], -1, nil)
 		for _, name := range names {
-			f.addOne(fd, name)
+			f.addOne(dir, fd, name)
 		}
 	}
 }
 
-func (f *files) addOne(dir int, name string) {
+func (f *files) addOne(dir string, fd int, name string) {
 	if name[0] == '.' {
 		return
 	}
@@ -98,7 +100,13 @@ func (f *files) addOne(dir int, name string) {
 	f.left--
 	f.bytes += nearFile
 	var st unix.Stat_t
-	if unix.Fstatat(dir, name, &st, 0) != nil || st.Dev != f.in.memory || f.seen[st.Ino] {
+	if unix.Fstatat(fd, name, &st, 0) != nil {
+		return
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFSOCK {
+		f.sockets = append(f.sockets, dir+"info/"+name)
+	}
+	if st.Dev != f.in.memory || f.seen[st.Ino] {
 		return
 	}
 	f.seen[st.Ino] = true
@@ -189,7 +197,7 @@ func (in *inside) unknown(t task, known map[uint64]bool, shared uint64) uint64 {
 			continue
 		}
 		if file, ok := mapped(line); ok {
-			counts = file.device == in.memory && !known[file.inode] && !file.segment
+			counts = file.uncounted(in.memory, known)
 		}
 	}
 	if limited.N == 0 {
@@ -202,6 +210,11 @@ func (in *inside) unknown(t task, known map[uint64]bool, shared uint64) uint64 {
 type mappedFile struct {
 	device, inode uint64
 	segment       bool // of System V
+}
+
+// uncounted says whether it is a memory file that is not counted elsewhere.
+func (m mappedFile) uncounted(memory uint64, known map[uint64]bool) bool {
+	return m.device == memory && !m.segment && !known[m.inode]
 }
 
 // mapped reads a line of maps (proc_pid_maps(5)); false if it is none. A name

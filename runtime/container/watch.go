@@ -31,6 +31,9 @@ const (
 	longestWait  = 100 * time.Millisecond
 )
 
+// lowLeft is taken to be left of a host that has nothing left.
+const lowLeft = 128 << 20
+
 // beginWait is how long a call that was told of may take to begin: the parent may
 // have to end an import first.
 const beginWait = time.Minute
@@ -45,11 +48,12 @@ const endWait = 10 * time.Second
 type watcher struct {
 	limit  uint64
 	inside *inside
+	host   *host
 	log    *slog.Logger
 	wake   chan struct{}
 	stop   chan struct{}
 	done   chan struct{}
-	rested atomic.Bool // between two calls: only the first process runs
+	rested atomic.Bool // no call runs since it was woken, only the first process
 
 	mu    sync.Mutex
 	peak  uint64 // mu; the most that was seen
@@ -58,9 +62,9 @@ type watcher struct {
 
 // newWatcher starts watching a sandbox, in which only the first process runs. It
 // takes over in.
-func newWatcher(limit int64, in *inside, log *slog.Logger) *watcher {
+func newWatcher(limit int64, in *inside, h *host, log *slog.Logger) *watcher {
 	w := &watcher{
-		limit: uint64(limit), inside: in, log: log,
+		limit: uint64(limit), inside: in, host: h, log: log,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go w.watch()
@@ -108,40 +112,56 @@ func (w *watcher) watch() {
 	}
 }
 
-// follow looks until nothing runs any more.
+// follow looks until nothing runs any more. A call that is over before memory
+// could be short costs no look.
 func (w *watcher) follow() {
-	const notYet = 0
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(wait(w.limit / 2)) // the first process holds less than the rest
 	defer timer.Stop()
 	w.rested.Store(false)
-	begun, last := notYet, time.Now().Add(beginWait)
+	begun, last := 0, time.Now().Add(beginWait)
 	for {
 		select {
 		case <-w.wake: // the next call already
 			w.rested.Store(false)
-			begun, last = notYet, time.Now().Add(beginWait)
+			begun, last = 0, time.Now().Add(beginWait)
 			continue
 		case <-w.stop:
 			return
 		case <-timer.C:
 		}
-		start := time.Now()
-		held, others, err := w.inside.look(w.limit)
-		switch {
-		case err != nil:
-			w.log.Error("look into a sandbox", slog.Any("error", err))
-		case held > w.limit && others > 0:
-			w.end(held)
-			held = w.limit
-		default:
-			w.note(held)
-		}
-		if err == nil && others == 0 && (begun > 0 || w.rested.Load() || start.After(last)) {
+		if w.rested.Load() {
 			return
 		}
-		begun += others
-		timer.Reset(max(wait(w.limit, held), time.Since(start)))
+		start := time.Now()
+		others, left := w.look()
+		if others == 0 && (begun > 0 || start.After(last)) {
+			return
+		}
+		begun += max(others, 0)
+		timer.Reset(max(wait(left), time.Since(start)))
 	}
+}
+
+// look looks once, and ends what is past its limit. It returns how many
+// processes there were besides the first, negative if that cannot be told, and
+// how much memory may be taken before it must look again.
+func (w *watcher) look() (others int, left uint64) {
+	held, others, err := w.inside.look(w.limit)
+	if err != nil {
+		w.log.Error("look into a sandbox", slog.Any("error", err))
+		return -1, w.limit
+	}
+	// What the host lacks, it lacks for longer than a look.
+	onHost := w.host.left()
+	left = min(w.limit-min(held, w.limit), max(onHost, lowLeft))
+	switch {
+	case others == 0:
+	case held > w.limit, onHost == 0 && w.inside.hides():
+		w.end(held)
+	default:
+		w.note(held)
+	}
+	return others, left
 }
 
 // note remembers the most that was held.
@@ -151,9 +171,8 @@ func (w *watcher) note(held uint64) {
 	w.peak = max(w.peak, held)
 }
 
-// wait is the time in which what is left of limit could be taken, within bounds.
-func wait(limit, held uint64) time.Duration {
-	left := limit - min(held, limit)
+// wait is the time in which what is left could be taken, within bounds.
+func wait(left uint64) time.Duration {
 	d := time.Duration(float64(left) / float64(takeRate*runtime.NumCPU()) * float64(time.Second))
 	return min(max(d, shortestWait), longestWait)
 }

@@ -177,6 +177,12 @@ libc.shmdt(ctypes.c_void_p(address))
 x = bytearray(size - size // 2)
 held()
 `},
+	{"under a name that lies", `
+with open("/proc/self/comm", "wb", buffering=0) as f:
+    f.write(b"\nRssAnon:\t0\nX")
+x = bytearray(size)
+held()
+`},
 	{"of a process whose first thread has ended", `
 def work():
     global x

@@ -1,0 +1,105 @@
+package container
+
+import (
+	"bytes"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A host tells how much memory is left on it. There is memory that no look finds
+// in a sandbox: that of a memory file which is mapped in part alone, or whose
+// descriptor is on its way through a socket; what is in sockets; what the kernel
+// needs for mappings. All of it together is bounded here: when the host itself
+// is short of memory, calls end that hold what cannot be counted.
+type host struct {
+	meminfo *os.File
+
+	mu   sync.Mutex
+	at   time.Time // mu; of the last reading
+	last uint64    // mu
+}
+
+// fresh is how old a reading may be: several watchers share one.
+const fresh = time.Millisecond
+
+func openHost() (*host, error) {
+	f, err := openFile("/proc/meminfo", unix.O_RDONLY|unix.O_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	return &host{meminfo: f}, nil
+}
+
+// left returns how much memory there is beyond what the host needs itself.
+func (h *host) left() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Since(h.at) < fresh {
+		return h.last
+	}
+	buf := make([]byte, 4<<10)
+	n, _ := h.meminfo.ReadAt(buf, 0) // it ends before the buffer does
+	h.at, h.last = time.Now(), leftOf(buf[:n])
+	return h.last
+}
+
+// leftOf is left by the text of proc_meminfo(5). A host needs a sixteenth, but
+// no more than 1 GiB.
+func leftOf(meminfo []byte) uint64 {
+	const most = 1 << 30
+	total, available := count(meminfo, "MemTotal:")<<10, count(meminfo, "\nMemAvailable:")<<10
+	return available - min(available, total/16, most)
+}
+
+// manySockets is from how many on they are more than programs use, and what is
+// in them is worth having: each holds some 200 kB, or more where the host lets it.
+const manySockets = 256
+
+// hides says whether the sandbox holds memory that cannot be counted.
+func (in *inside) hides() bool {
+	pids, err := in.pids()
+	if err != nil {
+		return false
+	}
+	files := in.newFiles(^uint64(0))
+	var dirs []string
+	for _, pid := range pids {
+		if t, ok := in.task(pid); ok && !t.dead && pid != 1 {
+			files.add(t.dir + "/fd")
+			dirs = append(dirs, t.dir)
+		}
+	}
+	if len(files.sockets) >= manySockets || files.left == 0 {
+		return true
+	}
+	for _, name := range files.sockets {
+		text, err := in.read(name, maxStatus)
+		if err == nil && count(text, "\nscm_fds:") > 0 {
+			return true
+		}
+	}
+	for _, dir := range dirs {
+		if in.mapsUnknown(dir, files.seen) {
+			return true
+		}
+	}
+	return false
+}
+
+// mapsUnknown says whether a process maps memory files that are neither of
+// System V nor among known, or more than can be read.
+func (in *inside) mapsUnknown(dir string, known map[uint64]bool) bool {
+	text, err := in.read(dir+"/maps", maxMaps)
+	if err != nil {
+		return false
+	}
+	for line := range bytes.Lines(text) {
+		if m, ok := mapped(line); ok && m.uncounted(in.memory, known) {
+			return true
+		}
+	}
+	return len(text) == maxMaps
+}

@@ -1,0 +1,291 @@
+package container
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A fakeProc is a directory that looks like /proc.
+type fakeProc struct {
+	t   *testing.T
+	dir string
+	*inside
+}
+
+func newFakeProc(t *testing.T) *fakeProc {
+	t.Helper()
+	p := &fakeProc{t, t.TempDir(), &inside{}}
+	var err error
+	if p.proc, err = openFile(p.dir, unix.O_RDONLY|unix.O_DIRECTORY); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.close)
+	var st unix.Stat_t
+	if err := unix.Stat(p.dir, &st); err != nil {
+		t.Fatal(err)
+	}
+	p.memory = st.Dev // files in there are memory files
+	p.put("1/status", status("S", 0, 10, 0))
+	return p
+}
+
+// put writes a file below /proc.
+func (p *fakeProc) put(name, text string) {
+	p.t.Helper()
+	file := filepath.Join(p.dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// holds lets a process hold a descriptor of a file.
+func (p *fakeProc) holds(pid, file string) {
+	p.t.Helper()
+	dir := filepath.Join(p.dir, pid, "fd")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.Symlink(file, filepath.Join(dir, fmt.Sprint(len(entries)))); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// file makes a memory file of so many megabytes.
+func (p *fakeProc) file(megabytes int) string {
+	p.t.Helper()
+	f, err := os.CreateTemp(p.t.TempDir(), "")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Fallocate(int(f.Fd()), 0, 0, int64(megabytes)<<20); err != nil {
+		p.t.Fatal(err)
+	}
+	return f.Name()
+}
+
+// status is that of a process which holds so many megabytes, named by somebody
+// who would like to seem small.
+func status(state string, parent, private, shared int) string {
+	return fmt.Sprintf("Name:\t\\nRssAnon: 0\nUmask:\t0022\nState:\t%s (of it)\nPPid:\t%d\nVmPeak:\t 1 kB\nRssAnon:\t%8d kB\nRssFile:\t 999999999 kB\nRssShmem:\t%8d kB\nVmPTE:\t 0 kB\nVmSwap:\t 0 kB\n",
+		state, parent, private<<10, shared<<10)
+}
+
+// rollup is what smaps_rollup says of so many megabytes.
+func rollup(private, shared int) string {
+	return fmt.Sprintf("55-7f ---p 00000000 00:00 0 [rollup]\nRss: 1 kB\nPss: 1 kB\nPss_Anon:\t%d kB\nPss_File:\t 999999999 kB\nPss_Shmem:\t%d kB\nSwapPss: 0 kB\n", private<<10, shared<<10)
+}
+
+func TestLook(t *testing.T) {
+	const limit = 100 // megabytes
+	for _, tt := range []struct {
+		name   string
+		make   func(p *fakeProc)
+		held   int // megabytes
+		others int
+	}{
+		{"the first alone", func(*fakeProc) {}, 10, 0},
+		{"private and shared", func(p *fakeProc) { p.put("7/status", status("R", 1, 20, 30)) }, 60, 1},
+		{"one that is over", func(p *fakeProc) {
+			p.put("7/status", status("Z", 1, 20, 0))
+			p.put("7/task/7/status", status("Z", 1, 20, 0))
+		}, 10, 0},
+		{"one whose first thread is over", func(p *fakeProc) {
+			p.put("7/status", status("Z", 1, 0, 0))
+			p.put("7/task/7/status", status("Z", 1, 0, 0))
+			p.put("7/task/9/status", status("R", 1, 40, 0))
+		}, 50, 1},
+		{"one that is gone", func(p *fakeProc) { p.put("7/comm", "x") }, 10, 0},
+		{"a file of two", func(p *fakeProc) {
+			file := p.file(20)
+			for _, pid := range []string{"7", "8"} {
+				p.put(pid+"/status", status("S", 1, 10, 0))
+				p.holds(pid, file)
+				p.holds(pid, "/dev/null")
+				p.holds(pid, "/nowhere")
+			}
+		}, 50, 2},
+		{"shares are less than sums", func(p *fakeProc) {
+			for _, pid := range []string{"7", "8", "9"} {
+				p.put(pid+"/status", status("S", 1, 60, 0))
+				p.put(pid+"/smaps_rollup", rollup(21, 0))
+			}
+		}, 73, 3},
+		{"shares are not to be had", func(p *fakeProc) {
+			for _, pid := range []string{"7", "8"} {
+				p.put(pid+"/status", status("S", 1, 46, 0))
+			}
+		}, 102, 2},
+		{"a file that is mapped counts once", func(p *fakeProc) {
+			file := p.file(40)
+			p.put("7/status", status("S", 1, 20, 40))
+			p.put("7/smaps_rollup", rollup(20, 40))
+			p.put("7/smaps", smaps(file, 40))
+			p.holds("7", file)
+		}, 70, 1},
+		{"a file that is mapped alone counts too", func(p *fakeProc) {
+			file := p.file(30)
+			p.put("7/status", status("S", 1, 20, 40))
+			p.put("7/smaps_rollup", rollup(20, 40))
+			p.put("7/smaps", smaps(p.file(1), 41))
+			p.holds("7", file)
+		}, 101, 1},
+		{"maps that never end", func(p *fakeProc) {
+			file := p.file(40)
+			p.put("7/status", status("S", 1, 20, 40))
+			p.put("7/smaps_rollup", rollup(20, 40))
+			p.put("7/smaps", strings.Repeat("55-7f rw-s 00000000 00:01 5 /x\n", maxMaps/30))
+			p.holds("7", file)
+		}, 110, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newFakeProc(t)
+			if !strings.Contains(tt.name, "first") && !strings.Contains(tt.name, "shares") {
+				p.put("1/smaps_rollup", rollup(10, 0))
+			}
+			tt.make(p)
+			held, others, err := p.look(limit << 20)
+			if got := int(held+1<<19) >> 20; err != nil || got != tt.held || others != tt.others {
+				t.Errorf("look = %d MiB, %d others, %v, want %d MiB, %d others", got, others, err, tt.held, tt.others)
+			}
+		})
+	}
+}
+
+// smaps is what maps a file and something that has no file.
+func smaps(file string, megabytes int) string {
+	var st unix.Stat_t
+	if err := unix.Stat(file, &st); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("5500-5600 rw-p 00000000 00:00 0\nPss:\t 999999 kB\nVmFlags: rd\n7f00-7f80 rw-s 00000000 %02x:%02x %d\t/memfd:x (deleted)\nSize: 1 kB\nPss:\t%d kB\nSwapPss: 5 kB\n",
+		unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino, megabytes<<10)
+}
+
+// TestManyDescriptors: those beyond the bound are not looked at, and cost more.
+func TestManyDescriptors(t *testing.T) {
+	p := newFakeProc(t)
+	for range 5 {
+		p.holds("7", "/dev/null")
+	}
+	for left, want := range map[int]uint64{5: 5 * nearFile, 4: 4*nearFile + farFile, 0: 5 * farFile} {
+		f := p.newFiles(1 << 30)
+		f.left = left
+		f.add("7/fd")
+		if f.bytes != want {
+			t.Errorf("5 descriptors, %d to be looked at: %d bytes, want %d", left, f.bytes, want)
+		}
+	}
+}
+
+func TestMapped(t *testing.T) {
+	for _, tt := range []struct {
+		line string
+		want mappedFile
+		ok   bool
+	}{
+		{"7f00-7f80 rw-s 00000000 00:01 1034 /memfd:x (deleted)", mappedFile{unix.Mkdev(0, 1), 1034, false}, true},
+		{"7f00-7f80 rw-s 00000000 00:01 3 /SYSV00000000 (deleted)", mappedFile{unix.Mkdev(0, 1), 3, true}, true},
+		{"7f00-7f80 rw-s 00000000 00:01 3 /memfd:/SYSV (deleted)", mappedFile{unix.Mkdev(0, 1), 3, false}, true},
+		{"7f00-7f80 r--p 00000000 103:2f 3 /usr/bin/x", mappedFile{unix.Mkdev(0x103, 0x2f), 3, false}, true},
+		{"7f00-7f80 rw-p 00000000 00:00 0 ", mappedFile{0, 0, false}, true},
+		{"Pss:                   4 kB", mappedFile{}, false},
+		{"VmFlags: rd wr mr mw me ac sd", mappedFile{}, false},
+		{"", mappedFile{}, false},
+	} {
+		if got, ok := mapped([]byte(tt.line)); got != tt.want || ok != tt.ok {
+			t.Errorf("mapped(%q) = %v, %v, want %v, %v", tt.line, got, ok, tt.want, tt.ok)
+		}
+	}
+}
+
+func TestWait(t *testing.T) {
+	second := uint64(wait(1<<62)/time.Millisecond) * (1 << 30)
+	for _, tt := range []struct {
+		left uint64
+		want time.Duration
+	}{{0, shortestWait}, {1 << 20, shortestWait}, {second, longestWait}, {1 << 62, longestWait}} {
+		if got := wait(tt.left); got != tt.want {
+			t.Errorf("wait(%d) = %v, want %v", tt.left, got, tt.want)
+		}
+	}
+	if a, b := wait(100<<20), wait(200<<20); a > b {
+		t.Errorf("%v until 100 MiB are taken, %v until 200 are", a, b)
+	}
+}
+
+func TestLeftOfHost(t *testing.T) {
+	const gib = 1 << 30
+	for _, tt := range []struct{ total, available, want uint64 }{
+		{64 * gib, 8 * gib, 7 * gib},
+		{64 * gib, 1 * gib, 0},
+		{64 * gib, 1*gib + 1<<10, 1 << 10},
+		{4 * gib, 1 * gib, 3 * gib / 4},
+		{4 * gib, gib / 4, 0},
+		{4 * gib, gib / 8, 0},
+	} {
+		text := fmt.Sprintf("MemTotal: %d kB\nMemFree: 7 kB\nMemAvailable:   %d kB\n", tt.total>>10, tt.available>>10)
+		if got := leftOf([]byte(text)); got != tt.want {
+			t.Errorf("of %d with %d available are left %d, want %d", tt.total, tt.available, got, tt.want)
+		}
+	}
+}
+
+func TestHides(t *testing.T) {
+	socket := func(p *fakeProc, info string) {
+		name := filepath.Join(t.TempDir(), "s")
+		l, err := new(net.ListenConfig).Listen(t.Context(), "unix", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		p.holds("7", name)
+		p.put("7/fdinfo/0", "pos:\t0\nflags:\t02\n"+info)
+	}
+	maps := func(file string) string {
+		lines := slices.Collect(strings.Lines(smaps(file, 1)))
+		return lines[0] + lines[3]
+	}
+	for _, tt := range []struct {
+		name string
+		make func(p *fakeProc)
+		want bool
+	}{
+		{"nothing", func(*fakeProc) {}, false},
+		{"a file that is mapped, with a descriptor", func(p *fakeProc) {
+			file := p.file(1)
+			p.put("7/maps", maps(file))
+			p.holds("7", file)
+		}, false},
+		{"a file that is mapped alone", func(p *fakeProc) { p.put("7/maps", maps(p.file(1))) }, true},
+		{"a segment", func(p *fakeProc) {
+			p.put("7/maps", strings.ReplaceAll(maps(p.file(1)), "/memfd:", "/SYSV"))
+		}, false},
+		{"a socket", func(p *fakeProc) { socket(p, "scm_fds: 0\n") }, false},
+		{"descriptors on their way", func(p *fakeProc) { socket(p, "scm_fds: 2\n") }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newFakeProc(t)
+			p.put("7/status", status("S", 1, 1, 1))
+			tt.make(p)
+			if got := p.hides(); got != tt.want {
+				t.Errorf("hides = %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
