@@ -254,6 +254,7 @@ def freshen(out, err):
     fd = posix.open("/proc/self/oom_score_adj", posix.O_WRONLY)
     posix.write(fd, b"500")
     posix.close(fd)
+    lower_session()
     _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
     _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     posix.chdir("/work")
@@ -268,6 +269,22 @@ def freshen(out, err):
     sys.argv[:] = [""]
     del sys.orig_argv[1:]
     sys.path[:] = [""] + PATH
+
+
+def lower_session():
+    """Gives the new session the priority of its process: a kernel that groups
+    processes by session (autogroup in sched(7)) weighs sessions first."""
+    nice = posix.getpriority(posix.PRIO_PROCESS, 0)
+    if nice <= 0:
+        return
+    try:
+        fd = posix.open("/proc/self/autogroup", posix.O_WRONLY)
+        try:
+            posix.write(fd, b"%d" % nice)
+        finally:
+            posix.close(fd)
+    except OSError:
+        pass  # the kernel groups nothing, or was asked a moment ago
 
 
 def reseed():

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -173,4 +174,20 @@ type Setup struct {
 	Cgroup string
 	// Limits are those that can be set there.
 	Limits cgroup.Limits
+}
+
+// Instead says what stands in for the limits that no control group can set, ""
+// if there is none such. Processes are always limited.
+func (s Setup) Instead() string {
+	var parts []string
+	if !s.Limits.Memory {
+		parts = append(parts, "memory is held by a watcher, which ends a call that passes its limit (by some 100 MB for a moment)")
+	}
+	if !s.Limits.CPU {
+		parts = append(parts, "processors are not limited, but code runs at low priority")
+	}
+	if len(parts) == 0 && !s.Limits.PIDs {
+		parts = append(parts, "processes are limited by setrlimit(2)")
+	}
+	return strings.Join(parts, "; ")
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloche.dev/cloche/policy/fault"
+	"cloche.dev/cloche/runtime/cgroup"
 	"cloche.dev/cloche/runtime/sandbox"
 )
 
@@ -207,4 +208,25 @@ func FuzzReceive(f *testing.F) {
 			t.Errorf("sent again: %+v, %v, want %+v", second, err, first)
 		}
 	})
+}
+
+func TestInstead(t *testing.T) {
+	for limits, want := range map[cgroup.Limits][]string{
+		{Memory: true, CPU: true, PIDs: true}: nil,
+		{Memory: true, CPU: true}:             {"processes"},
+		{Memory: true, PIDs: true}:            {"processors"},
+		{CPU: true, PIDs: true}:               {"memory"},
+		{}:                                    {"memory", "processors"},
+	} {
+		got := Setup{Limits: limits}.Instead()
+		var words []string
+		for part := range strings.SplitSeq(got, "; ") {
+			if word, _, _ := strings.Cut(part, " "); word != "" {
+				words = append(words, word)
+			}
+		}
+		if diff := cmp.Diff(want, words); diff != "" {
+			t.Errorf("what stands in beside %+v, %q (-want +got):\n%s", limits, got, diff)
+		}
+	}
 }

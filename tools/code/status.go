@@ -139,7 +139,7 @@ func enforced(s shim.Setup) string {
 	if s.Limits.All() {
 		return "by the kernel, for all processes of the sandbox together"
 	}
-	return "the private memory of each process by itself; what processes share, and processors, are not limited, for the server has no control group to use"
+	return "as far as the server can without control groups: " + s.Instead()
 }
 
 // text says the same in words.

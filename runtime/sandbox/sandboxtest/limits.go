@@ -1,6 +1,7 @@
 package sandboxtest
 
 import (
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -147,7 +148,8 @@ func afterOthers(t *testing.T, r sandbox.Runner) {
 		Policy       int
 		Raised       []string
 	}
-	Start(t, r, Spec()).JSON(`
+	b := Start(t, r, Spec())
+	b.JSON(`
 import json, os, resource
 def raised(call, *args):
     try:
@@ -168,6 +170,22 @@ print(json.dumps({
 	want.Parent, want.Policy, want.Raised = want.Nice, 3, []string{} // SCHED_BATCH
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("priority beside that of a server at %d (-want +got):\n%s", ours.Nice, diff)
+	}
+	// The kernel lets sessions be lowered ten times a second, by anybody.
+	end := time.Now().Add(Limit)
+	for {
+		session := b.Print(`
+try:
+    print(open("/proc/self/autogroup").read().split("nice ")[1].strip())
+except OSError:
+    print("none")
+`)
+		if session == fmt.Sprintln(want.Nice) || session == "none\n" {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("sessions of calls have niceness %s, want %d", session, want.Nice)
+		}
 	}
 }
 

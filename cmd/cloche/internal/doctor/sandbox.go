@@ -49,10 +49,7 @@ func (h *Host) limits(setup shim.Setup, groups Finding) Finding {
 	if setup.Limits.All() {
 		return good(name, "memory, processors and processes, by control groups (version "+cgroupVersion()+")")
 	}
-	f := limited(
-		name,
-		"no control group may be used for all of them: only the private memory of each process is limited, processors are not", groups.Remedy,
-	)
+	f := limited(name, "no control group may be used for all of them: "+setup.Instead(), groups.Remedy)
 	f.Or, f.Why = groups.Or, groups.Why
 	if groups.State == OK {
 		f.Why = "a control group could be made a moment ago; try again"
