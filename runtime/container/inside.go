@@ -20,6 +20,7 @@ type inside struct {
 	proc     *os.File
 	segments *os.File // of System V; nil if the kernel has none
 	memory   uint64   // the device of memory files
+	last     estimate // of whoever looks: one goroutine
 
 	mu     sync.Mutex
 	places []*os.File // mu; the directories that are file systems in memory
@@ -100,9 +101,24 @@ func (in *inside) look(limit uint64) (held uint64, others int, err error) {
 	// a file's twice: this is the most that it can be.
 	held = sum.private + sum.shared + files.bytes
 	if held+uint64(len(tasks))*inexact() > limit {
-		held = in.exact(tasks, files, limit)
+		held = in.better(tasks, files, limit)
 	}
 	return held, others, nil
+}
+
+// better returns less than the sum of what processes map, where that holds: an
+// estimate if it is below limit, else the exact sum.
+func (in *inside) better(tasks []task, known *files, limit uint64) uint64 {
+	now := in.marks(tasks) // before the sum: what comes meanwhile counts as new
+	if most, ok := in.last.most(now, known.bytes); ok && most <= limit {
+		return most
+	}
+	held := in.exact(tasks, known, limit)
+	in.last = estimate{held: held, known: known.bytes, marks: now}
+	if held > limit {
+		in.last = estimate{} // it was not added up to the end
+	}
+	return held
 }
 
 // pids lists the sandbox's processes.

@@ -193,6 +193,79 @@ func TestManyDescriptors(t *testing.T) {
 	}
 }
 
+// stat is that of a process whose name looks like the end of one.
+func stat(faults, started int) string {
+	return fmt.Sprintf("7 (x) R 1 1 1 1 1 1 9 9) S 1 2 3 4 5 6 %d 11 %d 13 14 15 16 17 18 19 20 21 %d 23\n", faults, 1, started)
+}
+
+func TestProgress(t *testing.T) {
+	if started, faults := progress([]byte(stat(40, 77))); started != 77 || faults != 41 {
+		t.Errorf("progress = %d, %d, want 77, 41", started, faults)
+	}
+	for _, text := range []string{"", "7 (x", "7 (x) S 1 2 3"} {
+		if started, faults := progress([]byte(text)); started != 0 || faults != 0 {
+			t.Errorf("progress(%q) = %d, %d, want nothing", text, started, faults)
+		}
+	}
+}
+
+// TestEstimate: what came since the last exact sum is counted, whichever way.
+func TestEstimate(t *testing.T) {
+	page := uint64(os.Getpagesize())
+	off := 2 * inexact()
+	then := estimate{held: 1000 * page, known: 100 * page, marks: map[int]mark{1: {5, 10, 50 * page}, 7: {6, 20, 500 * page}}}
+	for _, tt := range []struct {
+		name  string
+		now   map[int]mark
+		known uint64
+		want  uint64 // beyond held, less what is uncertain
+	}{
+		{"nothing", then.marks, 100 * page, 0},
+		{"shared memory", then.marks, 130 * page, 30 * page},
+		{"less of it", then.marks, 70 * page, 0},
+		{"a process maps more", map[int]mark{7: {6, 20, 503 * page}}, 100 * page, 3 * page},
+		{"a process maps less", map[int]mark{7: {6, 20, 3 * page}}, 100 * page, 0},
+		{"pages are copied", map[int]mark{1: {5, 12, 50 * page}, 7: {6, 27, 500 * page}}, 100 * page, 9 * page},
+		{"a process is new", map[int]mark{8: {9, 1000, 40 * page}}, 100 * page, 40 * page},
+		{"a process has another's id", map[int]mark{7: {9, 1000, 40 * page}}, 100 * page, 40 * page},
+		{"a process cannot be told from another", map[int]mark{7: {0, 0, 40 * page}}, 100 * page, 40 * page},
+	} {
+		want := then.held + tt.want + uint64(len(tt.now))*off
+		if got, ok := then.most(tt.now, tt.known); !ok || got != want {
+			t.Errorf("%s: most = %d, %v, want %d", tt.name, got, ok, want)
+		}
+	}
+	if got, ok := (estimate{}).most(then.marks, 0); ok {
+		t.Errorf("most without an exact sum = %d, want none", got)
+	}
+}
+
+// TestLookAgain: an estimate is good until it may be past the limit.
+func TestLookAgain(t *testing.T) {
+	const limit = 200 // megabytes
+	p := newFakeProc(t)
+	set := func(faults, share int) {
+		for _, pid := range []string{"7", "8"} {
+			p.put(pid+"/status", status("S", 1, 120, 0))
+			p.put(pid+"/stat", stat(faults, 5))
+			p.put(pid+"/smaps_rollup", rollup(share, 0))
+		}
+	}
+	perMB := 1 << 20 / os.Getpagesize()
+	for _, step := range []struct{ faults, share, least, most int }{
+		{100, 61, 132, 132},                  // exact
+		{100 + 10*perMB, 99, 152, 199},       // an estimate, which does not look at shares
+		{100 + 60*perMB, 71, 152, 152},       // exact again
+		{100 + 160*perMB, 101, 201, 1 << 20}, // and past the limit
+	} {
+		set(step.faults, step.share)
+		held, _, err := p.look(limit << 20)
+		if got := int(held) >> 20; err != nil || got < step.least || got > step.most {
+			t.Errorf("after %d faults: look = %d MiB, %v, want %d to %d", step.faults, got, err, step.least, step.most)
+		}
+	}
+}
+
 func TestMapped(t *testing.T) {
 	for _, tt := range []struct {
 		line string
