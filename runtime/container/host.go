@@ -3,6 +3,7 @@ package container
 import (
 	"bytes"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -53,6 +54,22 @@ func leftOf(meminfo []byte) uint64 {
 	total, available := count(meminfo, "MemTotal:")<<10, count(meminfo, "\nMemAvailable:")<<10
 	return available - min(available, total/16, most)
 }
+
+// processors is how many the host has. Code may use those that this process
+// keeps from, too.
+var processors = sync.OnceValue(func() int {
+	text, err := os.ReadFile("/proc/stat")
+	n := 0
+	for line := range bytes.Lines(text) {
+		if rest, ok := bytes.CutPrefix(line, []byte("cpu")); ok && rest[0] != ' ' { // not their sum
+			n++
+		}
+	}
+	if err != nil {
+		n = 0
+	}
+	return max(n, runtime.NumCPU())
+})
 
 // manySockets is from how many on they are more than programs use, and what is
 // in them is worth having: each holds some 200 kB, or more where the host lets it.

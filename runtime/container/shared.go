@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"io"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 
@@ -117,7 +116,7 @@ func (f *files) addOne(dir string, fd int, name string) {
 // what each processor counted only now and then (lib/percpu_counter.c), for
 // three sums.
 func inexact() uint64 {
-	n := runtime.NumCPU()
+	n := processors()
 	return uint64(3 * max(32, 2*n) * n * os.Getpagesize())
 }
 

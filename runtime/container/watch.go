@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -173,7 +172,7 @@ func (w *watcher) note(held uint64) {
 
 // wait is the time in which what is left could be taken, within bounds.
 func wait(left uint64) time.Duration {
-	d := time.Duration(float64(left) / float64(takeRate*runtime.NumCPU()) * float64(time.Second))
+	d := time.Duration(float64(left) / float64(takeRate*processors()) * float64(time.Second))
 	return min(max(d, shortestWait), longestWait)
 }
 

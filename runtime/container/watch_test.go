@@ -288,11 +288,10 @@ func TestMapped(t *testing.T) {
 }
 
 func TestWait(t *testing.T) {
-	second := uint64(wait(1<<62)/time.Millisecond) * (1 << 30)
 	for _, tt := range []struct {
 		left uint64
 		want time.Duration
-	}{{0, shortestWait}, {1 << 20, shortestWait}, {second, longestWait}, {1 << 62, longestWait}} {
+	}{{0, shortestWait}, {1 << 20, shortestWait}, {uint64(processors()) << 30, longestWait}, {1 << 62, longestWait}} {
 		if got := wait(tt.left); got != tt.want {
 			t.Errorf("wait(%d) = %v, want %v", tt.left, got, tt.want)
 		}

@@ -47,6 +47,7 @@ var limits = []promise{
 	{"memory of every kind", memoryOfEveryKind},
 	{"borrowed memory", borrowedMemory},
 	{"a storm that takes memory", memoryStorm},
+	{"System V objects have limits", systemV},
 	{"no limits are the smallest", noLimits},
 	{"processes", processes},
 	{"fork bomb", forkBomb},
