@@ -137,10 +137,12 @@ func (r *Runner) rlimits(l sandbox.Limits) []configs.Rlimit {
 		same(unix.RLIMIT_FSIZE, uint64(max(l.WorkBytes, l.TmpBytes, l.ShmBytes, 1<<20))),
 	}
 	if !r.memoryLimited() {
-		// One process's data. Each thread of OpenBLAS takes about 70 MiB of it
-		// before it computes anything.
-		const blas = 70 << 20
-		all = append(all, same(unix.RLIMIT_DATA, uint64(l.MemoryBytes)+blas*uint64(math.Ceil(l.CPUs))))
+		// One process's data, in reserve and in use: what is plainly too much is a
+		// MemoryError. Threads reserve far more than they use, and OpenBLAS waits
+		// for ever when it gets none: eight of its threads, called from eight of
+		// the program's, have reserved 2.2 GB and used 0.15 GB.
+		const reserve = 4 << 30
+		all = append(all, same(unix.RLIMIT_DATA, uint64(l.MemoryBytes)+reserve))
 	}
 	return all
 }

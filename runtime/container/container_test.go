@@ -176,7 +176,7 @@ func TestConfig(t *testing.T) {
 		t.Errorf("rlimits beside a control group (-want +got):\n%s", diff)
 	}
 	want[unix.RLIMIT_NOFILE] = pair{1024, 65536}
-	want[unix.RLIMIT_DATA] = pair{1e9 + 2*70<<20, 1e9 + 2*70<<20} // OpenBLAS wants 70 MiB a thread before it computes
+	want[unix.RLIMIT_DATA] = pair{1e9 + 4<<30, 1e9 + 4<<30} // with what threads reserve
 	if diff := cmp.Diff(want, rlimits(without, limits)); diff != "" {
 		t.Errorf("rlimits without one (-want +got):\n%s", diff)
 	}

@@ -66,6 +66,26 @@ func Python(tb testing.TB) {
 	}
 }
 
+// Programs is for tests whose code runs programs that sandboxes see: those of
+// /usr/bin.
+func Programs(tb testing.TB, names ...string) {
+	tb.Helper()
+	for _, name := range names {
+		if err := unix.Access(filepath.Join("/usr/bin", name), unix.X_OK); err != nil {
+			unmet(tb, fmt.Sprintf("/usr/bin/%s cannot be run: %v", name, err))
+		}
+	}
+}
+
+// OpenBLAS is for tests whose code computes with numpy in several threads.
+func OpenBLAS(tb testing.TB) {
+	tb.Helper()
+	Modules(tb, "numpy")
+	if found, err := filepath.Glob("/usr/lib/*/libopenblas.so.0"); err != nil || len(found) == 0 {
+		unmet(tb, "numpy computes in one thread; needed is what Debian calls libopenblas0-pthread")
+	}
+}
+
 // Modules is for tests whose code imports modules that do not come with Python.
 func Modules(tb testing.TB, names ...string) {
 	tb.Helper()

@@ -1,6 +1,9 @@
 package shim
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 func TestCovers(t *testing.T) {
 	tests := []struct {
@@ -8,14 +11,14 @@ func TestCovers(t *testing.T) {
 		want        bool
 	}{
 		{"the host", "         0          0 4294967295\n", true},
-		{"just enough", "0 0 1879113728\n", true},
-		{"one too few", "0 0 1879113727\n", false},
-		{"begins at the first", "1879048192 100000 65536\n", true},
-		{"begins after it", "1879048193 100000 65536\n", false},
+		{"just enough", fmt.Sprintf("0 0 %d\n", firstID+idCount), true},
+		{"one too few", fmt.Sprintf("0 0 %d\n", firstID+idCount-1), false},
+		{"begins at the first", fmt.Sprintf("%d 100000 %d\n", firstID, idCount), true},
+		{"begins after it", fmt.Sprintf("%d 100000 %d\n", firstID+1, idCount), false},
 		{"a container's", "0 100000 65536\n", false},
 		{"one id", "0 1000 1\n", false},
 		{"a later line", "0 1000 1\n1 100000 4294900000\n", true},
-		{"in two pieces", "0 0 1879048200\n1879048200 5 100000\n", false},
+		{"in two pieces", fmt.Sprintf("0 0 %d\n%d 5 %d\n", firstID+8, firstID+8, idCount), false},
 		{"nothing", "", false},
 		{"no map", "x y z\n", false},
 	}
