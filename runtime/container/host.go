@@ -75,6 +75,10 @@ var processors = sync.OnceValue(func() int {
 // in them is worth having: each holds some 200 kB, or more where the host lets it.
 const manySockets = 256
 
+// manyMappings is the same of mappings, each of which costs the kernel some 250
+// bytes.
+const manyMappings = 100_000
+
 // hides says whether the sandbox holds memory that cannot be counted.
 func (in *inside) hides() bool {
 	pids, err := in.pids()
@@ -98,25 +102,28 @@ func (in *inside) hides() bool {
 			return true
 		}
 	}
+	mappings := 0
 	for _, dir := range dirs {
-		if in.mapsUnknown(dir, files.seen) {
+		n, unknown := in.mappings(dir, files.seen)
+		if mappings += n; unknown || mappings >= manyMappings {
 			return true
 		}
 	}
 	return false
 }
 
-// mapsUnknown says whether a process maps memory files that are neither of
-// System V nor among known, or more than can be read.
-func (in *inside) mapsUnknown(dir string, known map[uint64]bool) bool {
+// mappings returns how many mappings a process has, and whether one is of a
+// memory file that is neither of System V nor among known.
+func (in *inside) mappings(dir string, known map[uint64]bool) (n int, unknown bool) {
 	text, err := in.read(dir+"/maps", maxMaps)
 	if err != nil {
-		return false
+		return 0, false
 	}
 	for line := range bytes.Lines(text) {
 		if m, ok := mapped(line); ok && m.uncounted(in.memory, known) {
-			return true
+			return n, true
 		}
+		n++
 	}
-	return len(text) == maxMaps
+	return n, len(text) == maxMaps
 }

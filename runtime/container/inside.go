@@ -35,8 +35,9 @@ const (
 	// taken to be of farFile bytes, as many as a pipe holds.
 	maxFiles = 32 << 10
 	farFile  = 64 << 10
-	// nearFile is what a descriptor costs the kernel at least.
-	nearFile = 1 << 10
+	// nearFile is what a descriptor costs the kernel, more or less: one end of a
+	// pipe of two pages, which it is once its user has many.
+	nearFile = 4 << 10
 )
 
 func (in *inside) close() {

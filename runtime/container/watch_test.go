@@ -111,6 +111,12 @@ func TestLook(t *testing.T) {
 			p.put("7/task/9/status", status("R", 1, 40, 0))
 		}, 50, 1},
 		{"one that is gone", func(p *fakeProc) { p.put("7/comm", "x") }, 10, 0},
+		{"a descriptor costs a page", func(p *fakeProc) {
+			p.put("7/status", status("S", 1, 0, 0))
+			for range 256 {
+				p.holds("7", "/dev/null")
+			}
+		}, 11, 1},
 		{"a file of two", func(p *fakeProc) {
 			file := p.file(20)
 			for _, pid := range []string{"7", "8"} {
@@ -347,6 +353,15 @@ func TestHides(t *testing.T) {
 		{"a file that is mapped alone", func(p *fakeProc) { p.put("7/maps", maps(p.file(1))) }, true},
 		{"a segment", func(p *fakeProc) {
 			p.put("7/maps", strings.ReplaceAll(maps(p.file(1)), "/memfd:", "/SYSV"))
+		}, false},
+		{"many mappings", func(p *fakeProc) {
+			for _, pid := range []string{"7", "8"} {
+				p.put(pid+"/status", status("S", 1, 1, 1))
+				p.put(pid+"/maps", strings.Repeat("55-7f rw-p 00000000 00:00 0\n", manyMappings/2))
+			}
+		}, true},
+		{"one less", func(p *fakeProc) {
+			p.put("7/maps", strings.Repeat("55-7f rw-p 00000000 00:00 0\n", manyMappings-1))
 		}, false},
 		{"a socket", func(p *fakeProc) { socket(p, "scm_fds: 0\n") }, false},
 		{"descriptors on their way", func(p *fakeProc) { socket(p, "scm_fds: 2\n") }, true},
