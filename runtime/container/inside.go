@@ -24,6 +24,7 @@ type inside struct {
 
 	mu     sync.Mutex
 	places []*os.File // mu; the directories that are file systems in memory
+	closed bool       // mu
 }
 
 // Bounds of a look.
@@ -40,22 +41,27 @@ const (
 	nearFile = 4 << 10
 )
 
+// close ends reading. Preconditions: nobody looks any more.
 func (in *inside) close() {
-	for _, f := range append(in.places, in.proc, in.segments) {
-		if f != nil {
-			_ = f.Close()
-		}
-	}
+	in.replace(nil)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.closed = true
+	_ = in.proc.Close()
+	_ = in.segments.Close() // also of none
 }
 
 // replace takes over places, instead of those that were there.
 func (in *inside) replace(places []*os.File) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	for _, f := range in.places {
+	old := in.places
+	if in.places = places; in.closed {
+		old, in.places = places, nil
+	}
+	for _, f := range old {
 		_ = f.Close()
 	}
-	in.places = places
 }
 
 // A task is a process as a look saw it.

@@ -131,36 +131,36 @@ func (w *watcher) follow() {
 		if w.rested.Load() {
 			return
 		}
-		start := time.Now()
-		others, left := w.look()
-		if others == 0 && (begun > 0 || start.After(last)) {
+		others, next := w.look()
+		if others == 0 && (begun > 0 || time.Now().After(last)) {
 			return
 		}
 		begun += max(others, 0)
-		timer.Reset(max(wait(left), time.Since(start)))
+		timer.Reset(next)
 	}
 }
 
 // look looks once, and ends what is past its limit. It returns how many
 // processes there were besides the first, negative if that cannot be told, and
-// how much memory may be taken before it must look again.
-func (w *watcher) look() (others int, left uint64) {
+// when to look again.
+func (w *watcher) look() (others int, next time.Duration) {
+	start := time.Now()
 	held, others, err := w.inside.look(w.limit)
 	if err != nil {
 		w.log.Error("look into a sandbox", slog.Any("error", err))
-		return -1, w.limit
+		return -1, longestWait
 	}
 	// What the host lacks, it lacks for longer than a look.
 	onHost := w.host.left()
-	left = min(w.limit-min(held, w.limit), max(onHost, lowLeft))
-	switch {
-	case others == 0:
-	case held > w.limit, onHost == 0 && w.inside.hides():
+	left := min(w.limit-min(held, w.limit), max(onHost, lowLeft))
+	past := others > 0 && (held > w.limit || onHost == 0 && w.inside.hides())
+	next = max(wait(left), time.Since(start))
+	if past {
 		w.end(held)
-	default:
+	} else {
 		w.note(held)
 	}
-	return others, left
+	return others, next
 }
 
 // note remembers the most that was held.
