@@ -30,6 +30,7 @@ import (
 	"cloche.dev/cloche/runtime/rootfs"
 	"cloche.dev/cloche/runtime/sandbox"
 	"cloche.dev/cloche/runtime/seccomp"
+	"cloche.dev/cloche/runtime/watch"
 )
 
 // Init becomes the first process of a container and does not return, if this
@@ -63,7 +64,7 @@ type Runner struct {
 	behind    *configs.Scheduler // where no control group limits processors
 	ipcLimits bool               // they can be set
 	maxFiles  uint64
-	host      *host
+	host      *watch.Host
 	log       *slog.Logger
 	filter    []byte
 	self      []byte // this program, for the step
@@ -93,7 +94,7 @@ func New(o Options) (*Runner, error) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return nil, err
 	}
-	host, err := openHost()
+	host, err := watch.OpenHost()
 	if err != nil {
 		return nil, err
 	}
@@ -202,8 +203,8 @@ type Container struct {
 	said *tail         // what the first process wrote to standard error
 	done chan struct{} // closed when the first process was waited for
 
-	release func()   // gives the ids back
-	watcher *watcher // nil where a control group limits memory
+	release func()         // gives the ids back
+	watcher *watch.Watcher // nil where a control group limits memory
 
 	mu        sync.Mutex
 	destroyed bool // mu
@@ -245,22 +246,21 @@ func (c *Container) start(root, group string, control *os.File) error {
 }
 
 // observe has a started sandbox watched, if no control group limits its memory.
-func (c *Container) observe() error {
+func (c *Container) observe() (err error) {
 	if c.r.memoryLimited() {
 		return nil
 	}
-	in, err := c.openInside()
-	if err != nil {
-		return err
-	}
-	c.watcher = newWatcher(c.spec.Limits.MemoryBytes, in, c.r.host, c.r.log.With(slog.String("sandbox", c.id)))
-	return nil
+	log := c.r.log.With(slog.String("sandbox", c.id))
+	c.watcher, err = watch.Start(c.spec.Limits.MemoryBytes, c.r.host, log, func(f func() error) error {
+		return c.inNamespaces(unix.CLONE_NEWNS|unix.CLONE_NEWIPC, f)
+	})
+	return err
 }
 
 // Wake implements sandbox.Waker.
 func (c *Container) Wake(context.Context) error {
 	if c.watcher != nil {
-		c.watcher.call()
+		c.watcher.Wake()
 	}
 	return nil
 }
@@ -295,7 +295,7 @@ func (c *Container) destroy() error {
 	}
 	<-c.done
 	if c.watcher != nil {
-		c.watcher.close()
+		c.watcher.Close()
 	}
 	c.said.close()
 	_ = c.self.Close()

@@ -63,9 +63,8 @@ func (c *Container) Refresh(context.Context) error {
 		return nil
 	})
 	if err == nil && c.watcher != nil {
-		c.watcher.inside.replace(dirs)
+		c.watcher.Rest(dirs)
 		dirs = nil
-		c.watcher.rest()
 	}
 	return err
 }

@@ -14,7 +14,7 @@ import (
 // Usage implements sandbox.Container.
 func (c *Container) Usage(context.Context) (sandbox.Usage, error) {
 	if c.watcher != nil {
-		kills, peak := c.watcher.usage()
+		kills, peak := c.watcher.Usage()
 		return sandbox.Usage{OOMKills: kills, PeakBytes: peak, Limited: true, Watched: true}, nil
 	}
 	state, err := c.lc.State()

@@ -1,4 +1,4 @@
-package container
+package watch
 
 import (
 	"bytes"
@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A host tells how much memory is left on it. There is memory that no look finds
+// A Host tells how much memory is left on it. There is memory that no look finds
 // in a sandbox: that of a memory file which is mapped in part alone, or whose
 // descriptor is on its way through a socket; what is in sockets; what the kernel
 // needs for mappings. All of it together is bounded here: when the host itself
 // is short of memory, calls end that hold what cannot be counted.
-type host struct {
+type Host struct {
 	meminfo *os.File
 
 	mu   sync.Mutex
@@ -26,16 +26,18 @@ type host struct {
 // fresh is how old a reading may be: several watchers share one.
 const fresh = time.Millisecond
 
-func openHost() (*host, error) {
+// OpenHost opens what tells of this host's memory. It is open as long as the
+// process lives. A Host may be used by several Watchers.
+func OpenHost() (*Host, error) {
 	f, err := openFile("/proc/meminfo", unix.O_RDONLY|unix.O_CLOEXEC)
 	if err != nil {
 		return nil, err
 	}
-	return &host{meminfo: f}, nil
+	return &Host{meminfo: f}, nil
 }
 
 // left returns how much memory there is beyond what the host needs itself.
-func (h *host) left() uint64 {
+func (h *Host) left() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if time.Since(h.at) < fresh {

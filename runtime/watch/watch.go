@@ -1,15 +1,14 @@
-package container
+// Package watch holds a sandbox to its memory limit where no control group does:
+// it looks at what the sandbox's processes hold, often enough that no more than
+// what is taken in some milliseconds goes past the limit, and ends them.
+package watch
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // takeRate is how fast one processor may take memory, in bytes a second. Here
@@ -17,15 +16,16 @@ import (
 // memory file, and MAP_POPULATE.
 const takeRate = 4 << 30
 
-// A watcher looks again after the time in which what is left could be taken,
+// A Watcher looks again after the time in which what is left could be taken,
 // but neither sooner nor later than this, and no sooner than the last look took:
 // it has at most half a processor.
 //
 // So memory passes its limit by at most what is taken in shortestWait, one look
 // and the kill: takeRate × processors × some milliseconds. A look takes some 30
 // to 80 µs a process, and where it must walk page tables 1 ms for each 100 MB that
-// they map. Measured, with two processors and a limit of 1 GB: 5 to 80 MB past it
-// with eight processes that do nothing else, 220 MB with a hundred.
+// they map. Measured, with two processors and a limit of 1 GB: mostly 5 to 80 MB
+// past it, 180 MB at worst, with eight processes that do nothing else, 220 MB with
+// a hundred.
 const (
 	shortestWait = 2 * time.Millisecond
 	longestWait  = 100 * time.Millisecond
@@ -41,14 +41,14 @@ const beginWait = time.Minute
 // endWait bounds the end of what runs in a sandbox.
 const endWait = 10 * time.Second
 
-// A watcher holds a sandbox to its memory limit where no control group does. It
-// looks often while anything but the first process runs there, and rests from
-// then until it is woken. What passes the limit is ended, all of it but the
-// first process.
-type watcher struct {
+// A Watcher watches one sandbox. It looks often while anything but the first
+// process runs there, and rests from then until it is woken. What passes the
+// limit is ended, all of it but the first process. Its methods may be called
+// from several goroutines.
+type Watcher struct {
 	limit  uint64
 	inside *inside
-	host   *host
+	host   *Host
 	log    *slog.Logger
 	wake   chan struct{}
 	stop   chan struct{}
@@ -60,10 +60,20 @@ type watcher struct {
 	kills uint64 // mu; how often the limit was passed
 }
 
-// newWatcher starts watching a sandbox, in which only the first process runs. It
-// takes over in.
-func newWatcher(limit int64, in *inside, h *host, log *slog.Logger) *watcher {
-	w := &watcher{
+// Start watches a sandbox, in which only the first process runs, until Close.
+// enter runs a function on a thread that is in the sandbox's mount and IPC
+// namespaces. The limit is in bytes.
+func Start(limit int64, h *Host, log *slog.Logger, enter func(f func() error) error) (*Watcher, error) {
+	in, err := openInside(enter)
+	if err != nil {
+		return nil, err
+	}
+	return newWatcher(limit, in, h, log), nil
+}
+
+// newWatcher takes over in.
+func newWatcher(limit int64, in *inside, h *Host, log *slog.Logger) *Watcher {
+	w := &Watcher{
 		limit: uint64(limit), inside: in, host: h, log: log,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -71,28 +81,32 @@ func newWatcher(limit int64, in *inside, h *host, log *slog.Logger) *watcher {
 	return w
 }
 
-// close ends watching and waits for that. Preconditions: every process of the
+// Close ends watching and waits for that. Preconditions: every process of the
 // sandbox was killed, so that none keeps a look from its end.
-func (w *watcher) close() {
+func (w *Watcher) Close() {
 	close(w.stop)
 	<-w.done
 	w.inside.close()
 }
 
-// call tells that a call is about to begin. It never waits.
-func (w *watcher) call() {
+// Wake tells that a call is about to begin. It never waits.
+func (w *Watcher) Wake() {
 	select {
 	case w.wake <- struct{}{}:
 	default: // it has been told
 	}
 }
 
-// rest tells that no call runs any more.
-func (w *watcher) rest() { w.rested.Store(true) }
+// Rest tells that no call runs any more, and takes over places, the directories
+// of the sandbox that are file systems in memory from now on.
+func (w *Watcher) Rest(places []*os.File) {
+	w.inside.replace(places)
+	w.rested.Store(true)
+}
 
-// usage returns how often the limit was passed, and the most that was seen since
-// the last time.
-func (w *watcher) usage() (kills, peak uint64) {
+// Usage returns how often the limit was passed, and the most bytes that were
+// seen since the last time.
+func (w *Watcher) Usage() (kills, peak uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	kills, peak = w.kills, w.peak
@@ -100,7 +114,7 @@ func (w *watcher) usage() (kills, peak uint64) {
 	return kills, peak
 }
 
-func (w *watcher) watch() {
+func (w *Watcher) watch() {
 	defer close(w.done)
 	for {
 		select {
@@ -114,7 +128,7 @@ func (w *watcher) watch() {
 
 // follow looks until nothing runs any more. A call that is over before memory
 // could be short costs no look.
-func (w *watcher) follow() {
+func (w *Watcher) follow() {
 	timer := time.NewTimer(wait(w.limit / 2)) // the first process holds less than the rest
 	defer timer.Stop()
 	w.rested.Store(false)
@@ -144,7 +158,7 @@ func (w *watcher) follow() {
 // look looks once, and ends what is past its limit. It returns how many
 // processes there were besides the first, negative if that cannot be told, and
 // when to look again.
-func (w *watcher) look() (others int, next time.Duration) {
+func (w *Watcher) look() (others int, next time.Duration) {
 	start := time.Now()
 	held, others, err := w.inside.look(w.limit)
 	if err != nil {
@@ -165,7 +179,7 @@ func (w *watcher) look() (others int, next time.Duration) {
 }
 
 // note remembers the most that was held.
-func (w *watcher) note(held uint64) {
+func (w *Watcher) note(held uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.peak = max(w.peak, held)
@@ -181,7 +195,7 @@ func wait(left uint64) time.Duration {
 // left: what was killed makes no more processes, so that a storm of them dies
 // away. That it happens is counted first, for who learns of a process's end asks
 // for the reason at once.
-func (w *watcher) end(held uint64) {
+func (w *Watcher) end(held uint64) {
 	w.mu.Lock()
 	w.kills++
 	w.peak = max(w.peak, held)
@@ -205,54 +219,4 @@ func (w *watcher) end(held uint64) {
 			return
 		}
 	}
-}
-
-// openInside opens what a watcher reads, in the sandbox's own namespaces: no
-// name of it is looked up there later.
-func (c *Container) openInside() (*inside, error) {
-	in := &inside{}
-	err := c.inNamespaces(unix.CLONE_NEWNS|unix.CLONE_NEWIPC, func() (err error) {
-		const flags = unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NOFOLLOW
-		if in.proc, err = openFile("/proc", flags|unix.O_DIRECTORY); err != nil {
-			return err
-		}
-		in.segments, err = openFile("/proc/sysvipc/shm", flags)
-		if errors.Is(err, unix.ENOENT) {
-			return nil // the kernel has none
-		}
-		return err
-	})
-	if err == nil {
-		in.memory, err = memoryDevice()
-	}
-	if err != nil {
-		in.close()
-		return nil, fmt.Errorf("open what tells of the sandbox's memory: %w", err)
-	}
-	return in, nil
-}
-
-// openFile opens name without telling Go's poller, which has no use for a file
-// of /proc.
-func openFile(name string, flags int) (*os.File, error) {
-	fd, err := unix.Open(name, flags, 0)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: name, Err: err}
-	}
-	return os.NewFile(uintptr(fd), name), nil
-}
-
-// memoryDevice returns the device that memory files and shared memory without a
-// name are on.
-func memoryDevice() (uint64, error) {
-	fd, err := unix.MemfdCreate("device", unix.MFD_CLOEXEC)
-	if err != nil {
-		return 0, err
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return 0, err
-	}
-	return st.Dev, nil
 }

@@ -1,4 +1,4 @@
-package container
+package watch
 
 import (
 	"fmt"
@@ -10,8 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A fakeProc is a directory that looks like /proc.
 type fakeProc struct {

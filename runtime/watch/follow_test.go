@@ -1,4 +1,4 @@
-package container
+package watch
 
 import (
 	"log/slog"
@@ -11,7 +11,7 @@ import (
 
 // watched starts a watcher of a fakeProc, in which only the first process runs,
 // on a host that lacks nothing.
-func watched(t *testing.T, limit int64) (*watcher, *fakeProc) {
+func watched(t *testing.T, limit int64) (*Watcher, *fakeProc) {
 	t.Helper()
 	p := newFakeProc(t)
 	p.put("meminfo", "MemTotal: 64000000 kB\nMemFree: 1 kB\nMemAvailable: 60000000 kB\n")
@@ -20,7 +20,7 @@ func watched(t *testing.T, limit int64) (*watcher, *fakeProc) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = f.Close() })
-	return newWatcher(limit, p.inside, &host{meminfo: f}, slog.New(slog.DiscardHandler)), p
+	return newWatcher(limit, p.inside, &Host{meminfo: f}, slog.New(slog.DiscardHandler)), p
 }
 
 // pass lets time pass in a bubble of synctest.
@@ -30,10 +30,10 @@ func pass(d time.Duration) {
 }
 
 // seen lets time pass and returns what a watcher has seen in it, in megabytes.
-func seen(w *watcher, d time.Duration) int {
-	w.usage()
+func seen(w *Watcher, d time.Duration) int {
+	w.Usage()
 	pass(d)
-	_, peak := w.usage()
+	_, peak := w.Usage()
 	return int(peak >> 20)
 }
 
@@ -41,7 +41,7 @@ func seen(w *watcher, d time.Duration) int {
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := watched(t, 1<<30)
-		defer w.close()
+		defer w.Close()
 		check := func(when string, d time.Duration, want int) {
 			t.Helper()
 			if got := seen(w, d); got != want {
@@ -50,7 +50,7 @@ func TestFollow(t *testing.T) {
 		}
 		check("before any call", time.Hour, 0)
 
-		w.call()
+		w.Wake()
 		check("a call that was told of", time.Second, 10)
 		p.put("7/status", status("S", 1, 20, 0))
 		check("it has begun", time.Second, 30)
@@ -61,20 +61,20 @@ func TestFollow(t *testing.T) {
 		check("it has ended", longestWait, 10)
 		check("afterwards", time.Hour, 0)
 
-		w.call()
+		w.Wake()
 		check("a call that does not begin", time.Second, 10)
 		check("it has not begun yet", beginWait-2*time.Second, 10)
 		pass(2 * time.Second)
 		check("it will not begin", time.Hour, 0)
 
-		w.call()
+		w.Wake()
 		pass(time.Millisecond)
-		w.rest()
+		w.Rest(nil)
 		check("a call that was over soon", time.Hour, 0)
 
-		w.call()
+		w.Wake()
 		pass(beginWait - time.Second)
-		w.call()
+		w.Wake()
 		check("the next call while one is waited for", 2*time.Second, 10)
 		check("that one is waited for as long", beginWait/2, 10)
 	})
@@ -85,20 +85,20 @@ func TestFollow(t *testing.T) {
 func TestPastLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := watched(t, 100<<20)
-		defer w.close()
-		w.call()
+		defer w.Close()
+		w.Wake()
 		p.put("7/status", status("S", 1, 90, 0))
 		pass(time.Second)
-		if kills, peak := w.usage(); kills != 0 || peak>>20 != 100 {
+		if kills, peak := w.Usage(); kills != 0 || peak>>20 != 100 {
 			t.Errorf("at the limit: %d kills, peak %d, want none and 100 MiB", kills, peak>>20)
 		}
 		p.put("7/status", status("S", 1, 91, 0)) // and it cannot be killed
 		pass(time.Second)
-		if kills, peak := w.usage(); kills != 1 || peak>>20 != 101 {
+		if kills, peak := w.Usage(); kills != 1 || peak>>20 != 101 {
 			t.Errorf("past the limit: %d kills, peak %d, want 1 and 101 MiB", kills, peak>>20)
 		}
 		pass(endWait)
-		if kills, _ := w.usage(); kills != 2 {
+		if kills, _ := w.Usage(); kills != 2 {
 			t.Errorf("after %v: %d kills, want 2", endWait, kills)
 		}
 	})

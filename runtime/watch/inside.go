@@ -1,4 +1,4 @@
-package container
+package watch
 
 import (
 	"bytes"
@@ -40,6 +40,56 @@ const (
 	// pipe of two pages, which it is once its user has many.
 	nearFile = 4 << 10
 )
+
+// openInside opens what a watcher reads, in the sandbox's own namespaces: no
+// name of it is looked up there later.
+func openInside(enter func(f func() error) error) (*inside, error) {
+	in := &inside{}
+	err := enter(func() (err error) {
+		const flags = unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NOFOLLOW
+		if in.proc, err = openFile("/proc", flags|unix.O_DIRECTORY); err != nil {
+			return err
+		}
+		in.segments, err = openFile("/proc/sysvipc/shm", flags)
+		if errors.Is(err, unix.ENOENT) {
+			return nil // the kernel has none
+		}
+		return err
+	})
+	if err == nil {
+		in.memory, err = memoryDevice()
+	}
+	if err != nil {
+		in.close()
+		return nil, fmt.Errorf("open what tells of the sandbox's memory: %w", err)
+	}
+	return in, nil
+}
+
+// openFile opens name without telling Go's poller, which has no use for a file
+// of /proc.
+func openFile(name string, flags int) (*os.File, error) {
+	fd, err := unix.Open(name, flags, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// memoryDevice returns the device that memory files and shared memory without a
+// name are on.
+func memoryDevice() (uint64, error) {
+	fd, err := unix.MemfdCreate("device", unix.MFD_CLOEXEC)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, err
+	}
+	return st.Dev, nil
+}
 
 // close ends reading. Preconditions: nobody looks any more.
 func (in *inside) close() {
