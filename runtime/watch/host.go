@@ -60,7 +60,7 @@ func leftOf(meminfo []byte) uint64 {
 // processors is how many the host has. Code may use those that this process
 // keeps from, too.
 var processors = sync.OnceValue(func() int {
-	text, err := os.ReadFile("/proc/stat")
+	text, err := os.ReadFile("/proc/stat") //nolint:forbidigo // the kernel's
 	n := 0
 	for line := range bytes.Lines(text) {
 		if rest, ok := bytes.CutPrefix(line, []byte("cpu")); ok && rest[0] != ' ' { // not their sum
