@@ -74,6 +74,8 @@ var refused = []probe{
 	{call: "io_uring_setup", want: unix.ENOSYS},
 	{call: "io_uring_enter", args: []any{-1}, want: unix.ENOSYS},
 	{call: "io_uring_register", args: []any{-1}, want: unix.ENOSYS},
+	{call: "io_setup", args: []any{1, make([]byte, 8)}, want: unix.ENOSYS},
+	{call: "io_submit", args: []any{-1}, want: unix.ENOSYS},
 	{call: "userfaultfd", want: unix.EPERM},
 	{call: "bpf", args: []any{-1}, want: unix.EPERM},
 	{call: "perf_event_open", want: unix.EPERM},
