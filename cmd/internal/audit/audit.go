@@ -120,6 +120,10 @@ func (p Probe) Source(l Limits) (string, error) {
 	if l.CPUs > 0 {
 		cpus = strconv.FormatFloat(l.CPUs, 'f', -1, 64)
 	}
-	head := fmt.Sprintf("ID = %q\nLIMITS = {\"memory\": %d, \"pids\": %d, \"cpus\": %s}\n", p.ID, l.MemoryBytes, l.PIDs, cpus)
+	kernel := "False"
+	if l.Kernel {
+		kernel = "True"
+	}
+	head := fmt.Sprintf("ID = %q\nLIMITS = {\"memory\": %d, \"pids\": %d, \"cpus\": %s, \"kernel\": %s}\n", p.ID, l.MemoryBytes, l.PIDs, cpus, kernel)
 	return head + string(prelude) + "\n\n" + p.Code, nil
 }

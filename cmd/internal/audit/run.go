@@ -32,6 +32,8 @@ type Limits struct {
 	PIDs        int64
 	// CPUs is 0 where processors are said not to be limited.
 	CPUs float64
+	// Kernel: what the kernel holds for code counts as its memory.
+	Kernel bool
 }
 
 // Bounds of what is waited for.

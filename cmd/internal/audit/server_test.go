@@ -40,11 +40,11 @@ cpus = 0.5
 stop_grace = "0s"
 `
 
-// limits are those of config.
-func limits(processors bool) audit.Limits {
+// limits are those of config, with control groups or without.
+func limits(groups bool) audit.Limits {
 	l := audit.Limits{MemoryBytes: 128_000_000, PIDs: 64}
-	if processors {
-		l.CPUs = 0.5
+	if groups {
+		l.CPUs, l.Kernel = 0.5, true
 	}
 	return l
 }
