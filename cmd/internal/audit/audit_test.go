@@ -61,7 +61,7 @@ func unpromised(name string, root bool) bool {
 	switch name {
 	case "C2_netlink", "C2_network":
 		return true
-	case "C2_sockets", "C2_tables", "C3_spin":
+	case "C2_sockets", "C3_spin":
 		return !root
 	}
 	return false
