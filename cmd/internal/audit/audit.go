@@ -58,7 +58,7 @@ type Probe struct {
 const plainly = "print(6*7)"
 
 // defaultLimit is for a slow machine.
-const defaultLimit = 20 * time.Second
+const defaultLimit = time.Minute
 
 // Probes returns all probes, in the order of their ids. An error says that one
 // of them is not written as it should be.

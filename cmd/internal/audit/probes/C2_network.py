@@ -1,7 +1,6 @@
 # id: C2
 # title: memory of the kernel, in connections that nobody reads
 # attempts: TCP, UDP
-# seconds: 30
 # ends: exit 0 or out of memory
 # load
 
