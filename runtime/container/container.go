@@ -63,8 +63,10 @@ type Runner struct {
 	swapLimit bool
 	behind    *configs.Scheduler // where no control group limits processors
 	ipcLimits bool               // they can be set
+	tcpLimits bool               // there are such
 	maxFiles  uint64
 	host      *watch.Host
+	guard     *watch.Guard
 	log       *slog.Logger
 	filter    []byte
 	self      []byte // this program, for the step
@@ -94,7 +96,7 @@ func New(o Options) (*Runner, error) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return nil, err
 	}
-	host, err := watch.OpenHost()
+	host, err := watch.OpenHost(loosenMeminfo("/proc/meminfo"))
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +104,7 @@ func New(o Options) (*Runner, error) {
 	return &Runner{
 		dir: o.Dir, cgroup: o.Cgroup, limits: o.Limits, ids: ids, log: o.Log,
 		filter: loosenFilter(filter), self: self, swapLimit: swapLimit(), maxFiles: files.Max,
-		host: host, behind: behind(), ipcLimits: ipcLimits(),
+		host: host, guard: watch.NewGuard(host, o.Log), behind: behind(), ipcLimits: ipcLimits(), tcpLimits: tcpLimits(),
 		roots: map[string]string{}, live: map[string]*Container{},
 	}, nil
 }
@@ -189,6 +191,7 @@ func (r *Runner) Close() error {
 	for _, c := range live {
 		errs = append(errs, c.destroy())
 	}
+	r.guard.Close()
 	return errors.Join(errs...)
 }
 
@@ -205,6 +208,7 @@ type Container struct {
 
 	release func()         // gives the ids back
 	watcher *watch.Watcher // nil where a control group limits memory
+	guarded *watch.Member  // nil where none does
 
 	mu        sync.Mutex
 	destroyed bool // mu
@@ -245,15 +249,16 @@ func (c *Container) start(root, group string, control *os.File) error {
 	return nil
 }
 
-// observe has a started sandbox watched, if no control group limits its memory.
+// observe has a started sandbox watched: by a guard where a control group limits
+// its memory.
 func (c *Container) observe() (err error) {
+	enter := func(f func() error) error { return c.inNamespaces(unix.CLONE_NEWNS|unix.CLONE_NEWIPC, f) }
 	if c.r.memoryLimited() {
+		c.guarded = c.r.guard.Add(enter)
 		return nil
 	}
 	log := c.r.log.With(slog.String("sandbox", c.id))
-	c.watcher, err = watch.Start(c.spec.Limits.MemoryBytes, c.r.host, log, func(f func() error) error {
-		return c.inNamespaces(unix.CLONE_NEWNS|unix.CLONE_NEWIPC, f)
-	})
+	c.watcher, err = watch.Start(c.spec.Limits.MemoryBytes, c.r.host, log, enter)
 	return err
 }
 
@@ -296,6 +301,9 @@ func (c *Container) destroy() error {
 	<-c.done
 	if c.watcher != nil {
 		c.watcher.Close()
+	}
+	if c.guarded != nil {
+		c.guarded.Remove()
 	}
 	c.said.close()
 	_ = c.self.Close()

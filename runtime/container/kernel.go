@@ -47,12 +47,24 @@ func ipcLimits() bool {
 	return major > 5 || major == 5 && minor >= 19
 }
 
+// tcpLimits says whether the kernel has limits for the buffers of connections.
+func tcpLimits() bool {
+	_, err := os.Stat("/proc/sys/net/ipv4/tcp_rmem")
+	return err == nil
+}
+
 // sysctls are the limits of a sandbox's own namespaces: those of its user, and of
 // what System V objects hold (sysvipc(7)), which outlives who made it: segments
 // as much as the sandbox may have memory; messages, which are the kernel's
 // memory, 4 MiB; and 32,000 semaphores, instead of a thousand million.
 func (r *Runner) sysctls(own slice, l sandbox.Limits) map[string]string {
 	all := own.counts()
+	if r.tcpLimits {
+		// What a connection holds at most of what nobody reads: not all kernels
+		// count that (tcp(7)).
+		all["net.ipv4.tcp_rmem"] = "4096 131072 524288"
+		all["net.ipv4.tcp_wmem"] = "4096 16384 524288"
+	}
 	if !r.ipcLimits {
 		return all
 	}

@@ -130,3 +130,16 @@ func loosenPlace(p place, attributes int) (place, int) {
 	}
 	return p, attributes
 }
+
+// loosenMeminfo returns a file that tells of a host which is short of memory, if
+// it is to be taken for one.
+func loosenMeminfo(name string) string {
+	if !off("plenty") {
+		return name
+	}
+	name = "/run/meminfo" // the shim's own
+	if err := os.WriteFile(name, []byte("MemTotal: 1000000 kB\nMemFree: 0 kB\nMemAvailable: 0 kB\n"), 0o600); err != nil {
+		panic(err)
+	}
+	return name
+}

@@ -12,7 +12,7 @@ import (
 )
 
 // Usage implements sandbox.Container.
-func (c *Container) Usage(context.Context) (sandbox.Usage, error) {
+func (c *Container) Usage(context.Context) (u sandbox.Usage, err error) {
 	if c.watcher != nil {
 		kills, peak := c.watcher.Usage()
 		return sandbox.Usage{OOMKills: kills, PeakBytes: peak, Limited: true, Watched: true}, nil
@@ -21,7 +21,8 @@ func (c *Container) Usage(context.Context) (sandbox.Usage, error) {
 	if err != nil {
 		return sandbox.Usage{}, err
 	}
-	u := sandbox.Usage{Limited: true}
+	u.Limited = true
+	defer func() { u.OOMKills += c.guarded.Kills() }()
 	if cgroup.V2() {
 		dir := state.CgroupPaths[""]
 		u.OOMKills = field(filepath.Join(dir, "memory.events"), "oom_kill")

@@ -26,10 +26,11 @@ type Host struct {
 // fresh is how old a reading may be: several watchers share one.
 const fresh = time.Millisecond
 
-// OpenHost opens what tells of this host's memory. It is open as long as the
-// process lives. A Host may be used by several Watchers.
-func OpenHost() (*Host, error) {
-	f, err := openFile("/proc/meminfo", unix.O_RDONLY|unix.O_CLOEXEC)
+// OpenHost opens what tells of this host's memory, a file like /proc/meminfo. It
+// is open as long as the process lives. A Host may be used by several Watchers
+// and Guards.
+func OpenHost(meminfo string) (*Host, error) {
+	f, err := openFile(meminfo, unix.O_RDONLY|unix.O_CLOEXEC)
 	if err != nil {
 		return nil, err
 	}
@@ -83,30 +84,54 @@ const manyMappings = 100_000
 
 // hides says whether the sandbox holds memory that cannot be counted.
 func (in *inside) hides() bool {
+	h, err := in.held()
+	return err == nil && (h.inSockets(in) || h.inMappings(in))
+}
+
+// A holding is what a sandbox's processes have: their folders below /proc, and
+// the files that they hold.
+type holding struct {
+	dirs  []string
+	files *files
+}
+
+// held looks at every process but the first.
+func (in *inside) held() (holding, error) {
 	pids, err := in.pids()
 	if err != nil {
-		return false
+		return holding{}, err
 	}
-	files := in.newFiles(^uint64(0))
-	var dirs []string
+	h := holding{files: in.newFiles(^uint64(0))}
 	for _, pid := range pids {
 		if t, ok := in.task(pid); ok && !t.dead && pid != 1 {
-			files.add(t.dir + "/fd")
-			dirs = append(dirs, t.dir)
+			h.files.add(t.dir + "/fd")
+			h.dirs = append(h.dirs, t.dir)
 		}
 	}
-	if len(files.sockets) >= manySockets || files.left == 0 {
+	return h, nil
+}
+
+// inSockets says whether there are many sockets, or descriptors on their way
+// through one, or more descriptors than can be looked at.
+func (h holding) inSockets(in *inside) bool {
+	if len(h.files.sockets) >= manySockets || h.files.left == 0 {
 		return true
 	}
-	for _, name := range files.sockets {
+	for _, name := range h.files.sockets {
 		text, err := in.read(name, maxStatus)
 		if err == nil && count(text, "\nscm_fds:") > 0 {
 			return true
 		}
 	}
+	return false
+}
+
+// inMappings says whether there are very many mappings, or one of a memory file
+// that is counted nowhere.
+func (h holding) inMappings(in *inside) bool {
 	mappings := 0
-	for _, dir := range dirs {
-		n, unknown := in.mappings(dir, files.seen)
+	for _, dir := range h.dirs {
+		n, unknown := in.mappings(dir, h.files.seen)
 		if mappings += n; unknown || mappings >= manyMappings {
 			return true
 		}

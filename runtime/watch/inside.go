@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -307,6 +308,29 @@ func (in *inside) read(name string, most int) ([]byte, error) {
 		buf = buf[:len(buf)+n]
 	}
 	return buf, nil
+}
+
+// endOthers kills everything in the sandbox but its first process, until nothing
+// is left: what was killed makes no more processes, so that a storm of them dies
+// away. It gives up at stop, and after endWait with an error.
+func (in *inside) endOthers(stop <-chan struct{}) error {
+	limit := time.NewTimer(endWait)
+	defer limit.Stop()
+	pause := time.NewTicker(time.Millisecond)
+	defer pause.Stop()
+	for {
+		left, err := in.killOthers()
+		if err == nil && left == 0 {
+			return nil
+		}
+		select {
+		case <-pause.C:
+		case <-stop:
+			return nil
+		case <-limit.C:
+			return errors.Join(fmt.Errorf("%d processes are left after %v", left, endWait), err)
+		}
+	}
 }
 
 // killOthers kills all processes but the first, and returns how many there were.

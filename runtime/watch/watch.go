@@ -191,32 +191,15 @@ func wait(left uint64) time.Duration {
 	return min(max(d, shortestWait), longestWait)
 }
 
-// end kills everything in the sandbox but its first process, until nothing is
-// left: what was killed makes no more processes, so that a storm of them dies
-// away. That it happens is counted first, for who learns of a process's end asks
-// for the reason at once.
+// end ends what runs in the sandbox. That it does is counted first, for who learns
+// of a process's end asks for the reason at once.
 func (w *Watcher) end(held uint64) {
 	w.mu.Lock()
 	w.kills++
 	w.peak = max(w.peak, held)
 	w.mu.Unlock()
-	limit := time.Now().Add(endWait)
-	pause := time.NewTicker(time.Millisecond)
-	defer pause.Stop()
-	for {
-		left, err := w.inside.killOthers()
-		if err == nil && left == 0 {
-			return
-		}
-		if time.Now().After(limit) {
-			// Looking goes on, and kills again.
-			w.log.Error("end what is past its memory limit", slog.Int("left", left), slog.Any("error", err))
-			return
-		}
-		select {
-		case <-pause.C:
-		case <-w.stop:
-			return
-		}
+	if err := w.inside.endOthers(w.stop); err != nil {
+		// Looking goes on, and ends them again.
+		w.log.Error("end what is past its memory limit", slog.Any("error", err))
 	}
 }

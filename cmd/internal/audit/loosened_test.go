@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"cloche.dev/cloche/cmd/internal/audit"
 	"cloche.dev/cloche/cmd/internal/build"
@@ -114,6 +115,34 @@ func TestTight(t *testing.T) {
 	}
 	if text := string(out); strings.Count(text, "loosened.go") != 1 || !strings.Contains(text[strings.LastIndex(text, "["):], "loosened.go") {
 		t.Errorf("files of a plain build, and those left out: %s, want loosened.go to be left out", text)
+	}
+}
+
+// TestShortHost: where the host has no memory left, calls end that may hold what
+// nobody counts, and others go on.
+func TestShortHost(t *testing.T) {
+	need.Root(t)
+	need.Python(t)
+	need.Cgroup(t)
+	s := serve(t, beside(t, need.Loosened(t, true, "plenty")))
+	const several = `
+import socket, time
+held = [socket.socketpair() for _ in range(%d)]
+time.sleep(2)
+`
+	conversation := "new"
+	for _, tt := range []struct {
+		pairs int
+		ends  string
+	}{{100, "· exit 0"}, {128, "· out of memory (limit 128 MB"}, {100, "· exit 0"}} {
+		a, err := s.Call(t.Context(), conversation, fmt.Sprintf(several, tt.pairs), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conversation = a.Conversation
+		if head, _, _ := strings.Cut(a.Text, "\n"); !strings.Contains(head, tt.ends) {
+			t.Errorf("%d pairs of sockets: %s, want %q", tt.pairs, head, tt.ends)
+		}
 	}
 }
 

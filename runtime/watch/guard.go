@@ -1,0 +1,141 @@
+package watch
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// guardWait is how often a Guard looks at a host with little left, and at one
+// with enough. What nobody counts is taken at some 100 MB/s.
+const (
+	guardSoon  = 100 * time.Millisecond
+	guardLater = time.Second
+	// guardEnough is left of a host that has enough for one guardLater.
+	guardEnough = 8 << 30
+)
+
+// A Guard stands beside control groups, which count no netlink answers that
+// nobody reads, and in version 1 nothing that is in TCP and UDP sockets. When the
+// host is short of memory it ends the calls of sandboxes that may hold such: those
+// with many sockets, or with sockets on their way through others. It looks into
+// sandboxes only then. Its methods may be called from several goroutines.
+type Guard struct {
+	host *Host
+	log  *slog.Logger
+	once sync.Once
+	stop chan struct{}
+	done chan struct{}
+
+	mu      sync.Mutex
+	members map[*Member]bool // mu
+}
+
+// NewGuard starts a Guard, which ends with Close.
+func NewGuard(h *Host, log *slog.Logger) *Guard {
+	g := &Guard{host: h, log: log, stop: make(chan struct{}), done: make(chan struct{}), members: map[*Member]bool{}}
+	go g.guard()
+	return g
+}
+
+// Close ends the Guard and waits for that. Closing twice is no error.
+func (g *Guard) Close() {
+	g.once.Do(func() { close(g.stop) })
+	<-g.done
+}
+
+// A Member is a sandbox that a Guard looks into.
+type Member struct {
+	g     *Guard
+	open  func() (*inside, error)
+	kills atomic.Uint64
+
+	mu      sync.Mutex // held while somebody looks
+	removed bool       // mu
+}
+
+// Add adds a sandbox; enter is that of Start. The caller removes it.
+func (g *Guard) Add(enter func(f func() error) error) *Member {
+	return g.add(func() (*inside, error) { return openInside(enter) })
+}
+
+func (g *Guard) add(open func() (*inside, error)) *Member {
+	m := &Member{g: g, open: open}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.members[m] = true
+	return m
+}
+
+// Remove takes a sandbox from its Guard. Once it has returned nobody looks into
+// the sandbox. Preconditions: every process of it was killed.
+func (m *Member) Remove() {
+	m.g.mu.Lock()
+	delete(m.g.members, m)
+	m.g.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.removed = true
+}
+
+// Kills returns how often what runs in the sandbox was ended.
+func (m *Member) Kills() uint64 { return m.kills.Load() }
+
+func (g *Guard) guard() {
+	defer close(g.done)
+	timer := time.NewTimer(guardLater)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			timer.Reset(g.check())
+		case <-g.stop:
+			return
+		}
+	}
+}
+
+// check looks once, and returns when to look again.
+func (g *Guard) check() time.Duration {
+	g.mu.Lock()
+	var all []*Member
+	for m := range g.members {
+		all = append(all, m)
+	}
+	g.mu.Unlock()
+	if len(all) == 0 {
+		return guardLater
+	}
+	switch left := g.host.left(); {
+	case left >= guardEnough:
+		return guardLater
+	case left > 0:
+		return guardSoon
+	}
+	for _, m := range all {
+		if err := m.end(); err != nil {
+			g.log.Error("look into a sandbox", slog.Any("error", err))
+		}
+	}
+	return guardSoon
+}
+
+// end ends what runs in the sandbox if it may hold what nobody counts.
+func (m *Member) end() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.removed {
+		return nil
+	}
+	in, err := m.open()
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	if h, err := in.held(); err != nil || !h.inSockets(in) {
+		return err
+	}
+	m.kills.Add(1) // first: who learns of a process's end asks for the reason at once
+	return in.endOthers(m.g.stop)
+}
