@@ -96,7 +96,7 @@ func New(o Options) (*Runner, error) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return nil, err
 	}
-	host, err := watch.OpenHost(loosenMeminfo("/proc/meminfo"))
+	host, err := watch.OpenHost(loosenMeminfo("/proc/meminfo"), "/proc/sys/fs/file-nr")
 	if err != nil {
 		return nil, err
 	}

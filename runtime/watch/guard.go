@@ -7,20 +7,23 @@ import (
 	"time"
 )
 
-// guardWait is how often a Guard looks at a host with little left, and at one
-// with enough. What nobody counts is taken at some 100 MB/s.
+// A Guard looks at the host this often: at one that has little memory left, and
+// at one with enough. What nobody counts is taken at some 100 MB/s, and a
+// processor opens a million files a second.
 const (
 	guardSoon  = 100 * time.Millisecond
-	guardLater = time.Second
+	guardLater = 500 * time.Millisecond
 	// guardEnough is left of a host that has enough for one guardLater.
-	guardEnough = 8 << 30
+	guardEnough = 4 << 30
 )
 
-// A Guard stands beside control groups, which count no netlink answers that
-// nobody reads, and in version 1 nothing that is in TCP and UDP sockets. When the
-// host is short of memory it ends the calls of sandboxes that may hold such: those
-// with many sockets, or with sockets on their way through others. It looks into
-// sandboxes only then. Its methods may be called from several goroutines.
+// A Guard stands beside control groups, which count neither the files that all of
+// the host may have open, nor netlink answers that nobody reads, nor in version 1
+// what is in TCP and UDP sockets. When the host is short of memory or of files it
+// ends the calls of sandboxes that may hold such: those with very many
+// descriptors, with many sockets, or with sockets on their way through others. It
+// looks into sandboxes only then. Its methods may be called from several
+// goroutines.
 type Guard struct {
 	host *Host
 	log  *slog.Logger
@@ -108,9 +111,10 @@ func (g *Guard) check() time.Duration {
 		return guardLater
 	}
 	switch left := g.host.left(); {
+	case left == 0, g.host.manyFiles():
 	case left >= guardEnough:
 		return guardLater
-	case left > 0:
+	default:
 		return guardSoon
 	}
 	for _, m := range all {

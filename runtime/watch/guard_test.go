@@ -12,26 +12,31 @@ import (
 	"time"
 )
 
-// guarded starts a Guard of a host whose memory left can be set, in megabytes.
-func guarded(t *testing.T) (g *Guard, set func(left int)) {
+// guarded starts a Guard of a host whose memory left, in megabytes, and open
+// files, of a million, can be set.
+func guarded(t *testing.T) (g *Guard, set func(left, files int)) {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "meminfo")
-	set = func(left int) {
-		text := fmt.Sprintf("MemTotal: 64000000 kB\nMemFree: 1 kB\nMemAvailable: %d kB\n", (left+1024)<<10)
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+	meminfo, fileNr := filepath.Join(t.TempDir(), "meminfo"), filepath.Join(t.TempDir(), "file-nr")
+	set = func(left, files int) {
+		for name, text := range map[string]string{
+			meminfo: fmt.Sprintf("MemTotal: 64000000 kB\nMemFree: 1 kB\nMemAvailable: %d kB\n", (left+1024)<<10),
+			fileNr:  fmt.Sprintf("%d\t0\t1000000\n", files),
+		} {
+			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	set(60_000)
-	h, err := OpenHost(name)
+	set(60_000, 1000)
+	h, err := OpenHost(meminfo, fileNr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = h.meminfo.Close() })
+	t.Cleanup(func() { _, _ = h.meminfo.Close(), h.fileNr.Close() })
 	return NewGuard(h, slog.New(slog.DiscardHandler)), set
 }
 
-// TestGuard: it looks into sandboxes when the host is short of memory, and not
+// TestGuard: it looks into sandboxes when the host is short of something, and not
 // into one that was removed.
 func TestGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -54,17 +59,21 @@ func TestGuard(t *testing.T) {
 			}
 		}
 		check("enough is left", time.Hour, 0, 0)
-		set(1)
+		set(60_000, 500_000)
+		check("half of the files are open", time.Hour, 0, 0)
+		set(60_000, 500_001)
+		check("more than half of the files are open", guardLater, 1, 1)
+		set(1, 1000)
 		check("little is left", 10*time.Second, 0, 0)
-		set(0)
+		set(0, 1000)
 		check("nothing is left", guardSoon, 1, 1)
 		check("still nothing", 10*guardSoon, 10, 10)
 		members[0].Remove()
 		check("the first is gone", 10*guardSoon, 0, 10)
-		set(60_000)
+		set(60_000, 1000)
 		check("enough again", time.Hour, 0, 0)
 		members[1].Remove()
-		set(0)
+		set(0, 1000)
 		check("both are gone", time.Hour, 0, 0)
 	})
 }

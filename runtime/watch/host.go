@@ -2,6 +2,7 @@ package watch
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"runtime"
 	"sync"
@@ -17,6 +18,7 @@ import (
 // is short of memory, calls end that hold what cannot be counted.
 type Host struct {
 	meminfo *os.File
+	fileNr  *os.File
 
 	mu   sync.Mutex
 	at   time.Time // mu; of the last reading
@@ -26,15 +28,31 @@ type Host struct {
 // fresh is how old a reading may be: several watchers share one.
 const fresh = time.Millisecond
 
-// OpenHost opens what tells of this host's memory, a file like /proc/meminfo. It
-// is open as long as the process lives. A Host may be used by several Watchers
-// and Guards.
-func OpenHost(meminfo string) (*Host, error) {
-	f, err := openFile(meminfo, unix.O_RDONLY|unix.O_CLOEXEC)
-	if err != nil {
+// OpenHost opens what tells of this host's memory and open files: files like
+// /proc/meminfo and /proc/sys/fs/file-nr. They are open as long as the process
+// lives. A Host may be used by several Watchers and Guards.
+func OpenHost(meminfo, fileNr string) (*Host, error) {
+	h := &Host{}
+	var err error
+	if h.meminfo, err = openFile(meminfo, unix.O_RDONLY|unix.O_CLOEXEC); err != nil {
 		return nil, err
 	}
-	return &Host{meminfo: f}, nil
+	if h.fileNr, err = openFile(fileNr, unix.O_RDONLY|unix.O_CLOEXEC); err != nil {
+		return nil, errors.Join(err, h.meminfo.Close())
+	}
+	return h, nil
+}
+
+// manyFiles says whether more than half of the files are open that all of the
+// host may have open (proc_sys_fs(5)).
+func (h *Host) manyFiles() bool {
+	buf := make([]byte, 256)
+	n, _ := h.fileNr.ReadAt(buf, 0) // it ends before the buffer does
+	f := bytes.Fields(buf[:n])
+	if len(f) != 3 {
+		return false
+	}
+	return count(f[0], "") > count(f[2], "")/2
 }
 
 // left returns how much memory there is beyond what the host needs itself.
@@ -102,6 +120,7 @@ func (in *inside) held() (holding, error) {
 		return holding{}, err
 	}
 	h := holding{files: in.newFiles(^uint64(0))}
+	h.files.brief = true
 	for _, pid := range pids {
 		if t, ok := in.task(pid); ok && !t.dead && pid != 1 {
 			h.files.add(t.dir + "/fd")

@@ -57,6 +57,7 @@ type files struct {
 	limit uint64
 	seen  map[uint64]bool // by inode
 	left  int             // how many may still be looked at
+	brief bool            // more than those need not be counted
 	bytes uint64
 	// sockets are the names below /proc of what is told of them.
 	sockets []string
@@ -76,7 +77,7 @@ func (f *files) add(dir string) {
 	defer d.Close()
 	fd := int(d.Fd())
 	buf := make([]byte, 4<<10)
-	for f.bytes <= f.limit {
+	for f.bytes <= f.limit && (f.left > 0 || !f.brief) {
 		n, err := unix.ReadDirent(fd, buf)
 		if err != nil || n <= 0 {
 			return
