@@ -83,7 +83,7 @@ func TestClient(t *testing.T) {
 			if err != nil || !r.IsError || r.Text[0] != "no room; remove files" {
 				t.Errorf("fault = %+v, %v", r, err)
 			}
-			if _, err := c.Call(t.Context(), "no", nil); err == nil || !strings.Contains(err.Error(), "not found") {
+			if _, err := c.Call(t.Context(), "no", nil); err == nil || !strings.Contains(err.Error(), "there is no tool") {
 				t.Errorf("call of an unknown tool = %v, want an error", err)
 			}
 		})

@@ -49,6 +49,7 @@ func newConn(s *Server) *conn {
 type request struct {
 	conn   *conn
 	id     json.RawMessage
+	method string
 	key    string
 	size   int
 	cancel context.CancelCauseFunc
@@ -105,7 +106,7 @@ func (c *conn) take(ctx context.Context, line []byte) {
 
 // begin starts a request, or answers it at once if it is one too many.
 func (c *conn) begin(ctx context.Context, m message, line []byte) {
-	r := &request{conn: c, id: m.id, key: keyOf(m.id), size: len(line), begun: make(chan struct{})}
+	r := &request{conn: c, id: m.id, method: m.method, key: keyOf(m.id), size: len(line), begun: make(chan struct{})}
 	ctx, r.cancel = context.WithCancelCause(context.WithValue(ctx, requestKey{}, r))
 	c.mu.Lock()
 	switch {
@@ -162,7 +163,15 @@ func (c *conn) response(ctx context.Context, r *request, line []byte) (response 
 			response = errorLine(r.id, internalError, "internal error")
 		}
 	}()
-	response, err := encode(r.id, c.server.library.HandleMessage(ctx, line))
+	if text := c.server.refuse(r.method, line); text != "" {
+		return errorLine(r.id, invalidParams, text)
+	}
+	answer := c.server.library.HandleMessage(ctx, line)
+	if e, ok := answer.(protocol.JSONRPCError); ok {
+		e.Error.Message = c.server.reword(r.method, line, e.Error.Code, e.Error.Message)
+		answer = e
+	}
+	response, err := encode(r.id, answer)
 	if err != nil {
 		c.server.log.ErrorContext(ctx, "response not encoded", slog.Any("error", err))
 		return errorLine(r.id, internalError, "internal error")

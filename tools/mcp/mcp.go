@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	protocol "github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -47,6 +48,7 @@ type Server struct {
 	library *server.MCPServer
 	log     *slog.Logger
 	limits  limits
+	names   string // of the tools
 }
 
 // New returns a server of the tools. It panics when two have the same name or
@@ -57,14 +59,17 @@ func New(o Options) *Server {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	order := make(map[string]int, len(o.Tools))
+	var names []string
 	bound := make([]server.ServerTool, 0, len(o.Tools))
 	for i, tool := range o.Tools {
 		if _, twice := order[tool.Name]; twice || len(tool.Schema) == 0 {
 			panic(fmt.Sprintf("tool %q: no schema, or a name that another has", tool.Name))
 		}
 		order[tool.Name] = i
+		names = append(names, tool.Name)
 		bound = append(bound, s.bind(tool, icons(o.Icon)))
 	}
+	s.names = strings.Join(names, ", ")
 	s.library = server.NewMCPServer(o.Name, o.Version,
 		server.WithTitle(o.Title),
 		server.WithDescription(o.Description),

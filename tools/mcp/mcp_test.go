@@ -176,25 +176,56 @@ func TestMeta(t *testing.T) {
 func TestUnknown(t *testing.T) {
 	s, _ := newServer(newFakes())
 	w := dial(t, s, 0)
+	const tools = "wait, echo, fault, wrapped, secret, panic, image, nothing, not_run, no_json, progress"
+	call := func(id int, params string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`, id, params)
+	}
+	const again = "; correct it and send the request again"
 	tests := []struct {
 		name, line string
 		code       int
+		text       string // all of it, or if it ends in "…" its begin
 	}{
-		{"tool", callLine("1", "", "no", "{}"), -32602},
-		{"tool, modern", callLine("2", eras[1].meta, "no", "{}"), -32602},
-		{"tool with a long name", callLine("3", "", strings.Repeat("é", 100_000), "{}"), -32602},
-		{"method", `{"jsonrpc":"2.0","id":4,"method":"no/such"}`, -32601},
-		{"resources", `{"jsonrpc":"2.0","id":5,"method":"resources/list"}`, -32601},
-		{"log level", `{"jsonrpc":"2.0","id":6,"method":"logging/setLevel","params":{"level":"debug"}}`, -32601},
-		{"tasks", `{"jsonrpc":"2.0","id":7,"method":"tasks/list"}`, -32601},
-		{"no capabilities, modern", requestLine("8", "tools/list", `"io.modelcontextprotocol/protocolVersion":"2026-07-28"`, ""), -32602},
-		{"ping, modern", requestLine("9", "ping", eras[1].meta, ""), -32601},
-		{"version", requestLine("10", "tools/list", strings.Replace(eras[1].meta, "2026-07-28", "2099-01-01", 1), ""), -32022},
-		{"params", `{"jsonrpc":"2.0","id":11,"method":"tools/call","params":[1]}`, -32600},
+		{"tool", callLine("1", "", "no", "{}"), -32602, `there is no tool "no"; call one of ` + tools},
+		{"tool, modern", callLine("2", eras[1].meta, "no", "{}"), -32602, `there is no tool "no"; call one of ` + tools},
+		{"tool with a long name", callLine("3", "", strings.Repeat("é", 100_000), "{}"), -32602, `there is no tool "` + strings.Repeat("é", 50) + `…"; call one of ` + tools},
+		{"tool with an odd name", call(12, `{"name":"a\u0000\n\"b"}`), -32602, `there is no tool "a\x00\n\"b"; call one of ` + tools},
+		{"no name", call(13, `{"arguments":{}}`), -32602, `"params" must have the tool's "name"; there are ` + tools},
+		{"no params", `{"jsonrpc":"2.0","id":14,"method":"tools/call"}`, -32602, `"params" must have the tool's "name"; there are ` + tools},
+		{"name a number", call(15, `{"name":5}`), -32600, `"name" in "params" must be a string, not a number` + again},
+		{"_meta a number", call(16, `{"name":"echo","_meta":5}`), -32600, `"_meta" in "params" must be an object, not a number` + again},
+		{"_meta an array", call(17, `{"name":"echo","_meta":[1]}`), -32600, `"_meta" in "params" must be an object, not an array` + again},
+		{"number past any", call(18, `{"name":"echo","arguments":{"z":1e400}}`), -32600, `the number 1e400 is larger than any that can be read` + again},
+		{"number past any in _meta", call(19, `{"name":"echo","_meta":{"z":-1e400}}`), -32600, `the number -1e400 is larger than any that can be read` + again},
+		{"long number", call(20, `{"name":"echo","arguments":{"z":1`+strings.Repeat("0", 400)+`}}`), -32600, `the number 1` + strings.Repeat("0", 92) + `… is larger than any that can be read` + again},
+		{"task a number", call(21, `{"name":"echo","task":5}`), -32600, `the params are not those that the protocol has for "tools/call"` + again},
+		{"params", call(11, `[1]`), -32600, `"params" must be an object, not an array` + again},
+		{"params a text", call(22, `"x"`), -32600, `"params" must be an object, not a string` + again},
+		{"cursor", `{"jsonrpc":"2.0","id":23,"method":"tools/list","params":{"cursor":"!"}}`, -32602, "there is no such cursor: this list comes whole; ask for it again without one"},
+		{"cursor that could be", `{"jsonrpc":"2.0","id":24,"method":"tools/list","params":{"cursor":"eHg="}}`, -32602, "there is no such cursor…"},
+		{"cursor, modern", requestLine("25", "tools/list", eras[1].meta, `"cursor":"!"`), -32602, "there is no such cursor…"},
+		{"cursor a number", `{"jsonrpc":"2.0","id":26,"method":"tools/list","params":{"cursor":5}}`, -32600, `"cursor" in "params" must be a string, not a number` + again},
+		{"version of JSON-RPC", `{"jsonrpc":"1.0","id":27,"method":"ping"}`, -32600, `"jsonrpc" must be "2.0"; send the message with it`},
+		{"method", `{"jsonrpc":"2.0","id":4,"method":"no/such"}`, -32601, `there is no method "no/such"; tools/list and tools/call are what this server is for`},
+		{"resources", `{"jsonrpc":"2.0","id":5,"method":"resources/list"}`, -32601, "resources not supported; this server has tools alone: tools/list names them"},
+		{"log level", `{"jsonrpc":"2.0","id":6,"method":"logging/setLevel","params":{"level":"debug"}}`, -32601, "logging not supported; this server…"},
+		{"tasks", `{"jsonrpc":"2.0","id":7,"method":"tasks/list"}`, -32601, "tasks not supported; this server…"},
+		{
+			"no capabilities, modern", requestLine("8", "tools/list", `"io.modelcontextprotocol/protocolVersion":"2026-07-28"`, ""), -32602,
+			"missing or invalid _meta field io.modelcontextprotocol/clientCapabilities; since 2026-07-28 each request carries it",
+		},
+		{"ping, modern", requestLine("9", "ping", eras[1].meta, ""), -32601, "…"},
+		{"version", requestLine("10", "tools/list", strings.Replace(eras[1].meta, "2026-07-28", "2099-01-01", 1), ""), -32022, "…"},
 	}
 	for _, tt := range tests {
-		if r := w.ask(tt.line); r.Error == nil || r.Error.Code != tt.code || len(r.line) > 1000 {
+		r := w.ask(tt.line)
+		if r.Error == nil || r.Error.Code != tt.code || len(r.line) > 1000 {
 			t.Errorf("%s: answer %.2000s, want the code %d", tt.name, r.line, tt.code)
+			continue
+		}
+		begin, more := strings.CutSuffix(tt.text, "…")
+		if got := r.Error.Message; got != tt.text && (!more || !strings.HasPrefix(got, begin)) {
+			t.Errorf("%s: text\n%s\nwant\n%s", tt.name, got, tt.text)
 		}
 	}
 }
