@@ -27,6 +27,9 @@ type Tool struct {
 	// Queued says that calls wait their turn in the conversation: true of every
 	// tool that runs code or changes the workspace.
 	Queued bool
+	// Check refuses a call whose arguments fit the schema and not the policy, before
+	// a conversation is found for it. Nil refuses nothing.
+	Check func(call *Call) error
 	// Run answers a call. A *fault.Error is told to the agent; any other error
 	// reaches it as "internal" with the call's id.
 	Run Handler

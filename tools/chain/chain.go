@@ -35,7 +35,7 @@ func (c *Chain) links() []tools.Link {
 		c.recovered, // a panic is an error of its call alone
 		c.traced,    // one line in the log
 		c.permitted, // who calls, and the policy that holds for the call
-		c.checked,   // the arguments against the schema
+		c.checked,   // the arguments against the schema and the policy
 		c.addressed, // which conversation; a call that is refused so far leaves none behind
 		c.queued,    // its turn in the conversation
 	}
@@ -127,6 +127,11 @@ func (c *Chain) checked(tool *tools.Tool, next tools.Handler) tools.Handler {
 			return tools.Result{}, err
 		}
 		call.Arguments = arguments
+		if tool.Check != nil {
+			if err := tool.Check(call); err != nil {
+				return tools.Result{}, err
+			}
+		}
 		return next(ctx, call)
 	}
 }

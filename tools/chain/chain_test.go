@@ -200,6 +200,31 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+// TestCheck refuses by the policy what fits the schema: the tool is not called,
+// and no conversation begins for that.
+func TestCheck(t *testing.T) {
+	c, log := newChain(t)
+	tool := fake(func(context.Context, *tools.Call) (tools.Result, error) {
+		t.Error("the tool was called")
+		return tools.Result{}, nil
+	})
+	tool.Check = func(call *tools.Call) error {
+		if string(call.Arguments) != `{"seconds":5}` || call.Policy == nil || call.Conversation != nil {
+			t.Errorf("Check was asked of %+v", call)
+		}
+		return fault.New(fault.Invalid, "five is too many; ask for four")
+	}
+	tool.Queued = true
+	_, err := call(t, c.Wrap(tool), `{"seconds":"5"}`)
+	wantFault(t, err, fault.Invalid, "five is too many; ask for four")
+	if known := c.Conversations.Recent("local", 100); len(known) != 0 {
+		t.Errorf("a refused call left %v behind", known)
+	}
+	if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], `"outcome":"invalid"`) {
+		t.Errorf("log = %q, want one line with the outcome", lines)
+	}
+}
+
 func TestLogLine(t *testing.T) {
 	c, log := newChain(t)
 	tool := c.Wrap(fake(func(context.Context, *tools.Call) (tools.Result, error) {

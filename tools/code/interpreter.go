@@ -51,25 +51,38 @@ func Interpreter(p *pool.Pool) tools.Tool {
 		Schema:   schema.For[interpreterArgs](),
 		ReadOnly: false, Destructive: false, Idempotent: false, OpenWorld: false,
 		Queued: true,
+		Check:  check,
 		Run:    i.run,
 	}
 }
 
 type interpreter struct{ pool *pool.Pool }
 
+// check refuses code that is too long, and times that nobody may ask for.
+func check(call *tools.Call) error {
+	_, _, err := allowed(call)
+	return err
+}
+
+// allowed returns the arguments of a call, and how long it may run.
+func allowed(call *tools.Call) (args interpreterArgs, timeout time.Duration, err error) {
+	if args, err = schema.Decode[interpreterArgs](call.Arguments); err != nil {
+		return args, 0, err
+	}
+	limits := call.Policy.Calls
+	if err = policy.Code(int64(limits.MaxCode), args.Code); err != nil {
+		return args, 0, err
+	}
+	timeout, err = policy.Timeout(time.Duration(limits.Timeout), time.Duration(limits.MaxTimeout), args.TimeoutSeconds)
+	return args, timeout, err
+}
+
 func (i interpreter) run(ctx context.Context, call *tools.Call) (tools.Result, error) {
-	args, err := schema.Decode[interpreterArgs](call.Arguments)
+	args, timeout, err := allowed(call)
 	if err != nil {
 		return tools.Result{}, err
 	}
 	limits := call.Policy.Calls
-	if err := policy.Code(int64(limits.MaxCode), args.Code); err != nil {
-		return tools.Result{}, err
-	}
-	timeout, err := policy.Timeout(time.Duration(limits.Timeout), time.Duration(limits.MaxTimeout), args.TimeoutSeconds)
-	if err != nil {
-		return tools.Result{}, err
-	}
 	kind := Kind(call.Policy)
 	i.pool.Keep(ctx, kind, call.Policy.Pool.Warm)
 	stdout, stderr := stream.New(int(limits.Output)), stream.New(int(limits.Output))
