@@ -357,7 +357,7 @@ func ended(ctx context.Context, e sandbox.Exit) sandbox.Exit {
 // lost ends a sandbox that is of no use any more.
 func (p *Process) lost(ctx context.Context, why string) sandbox.Exit {
 	e := sandbox.Exit{Lost: why}
-	p.memory(ctx, &e)
+	e.OutOfMemory = p.memory(ctx, &e)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
 	// Its error changes nothing for this call; what is left ends with the shim.
@@ -365,33 +365,41 @@ func (p *Process) lost(ctx context.Context, why string) sandbox.Exit {
 	return e
 }
 
-// exit reads a wait status (wait(2)).
+// exit reads a wait status (wait(2)). Code that ended well by its own account is
+// not asked after: that would make each call longer.
 func (p *Process) exit(ctx context.Context, status int) sandbox.Exit {
-	w := unix.WaitStatus(status)
-	if !w.Signaled() {
-		return sandbox.Exit{Code: w.ExitStatus()}
+	if status == 0 {
+		return sandbox.Exit{}
 	}
-	e := sandbox.Exit{Signal: int(w.Signal())}
-	if w.Signal() == unix.SIGKILL {
-		p.memory(ctx, &e)
+	var e sandbox.Exit
+	short := p.memory(ctx, &e)
+	w := unix.WaitStatus(status)
+	switch {
+	case !w.Signaled():
+		e.Code = w.ExitStatus()
+	case short && w.Signal() == unix.SIGKILL:
+		e.OutOfMemory = true
+	default:
+		e.Signal = int(w.Signal())
 	}
 	return e
 }
 
 // memory finds out whether a process was ended for want of memory since it was
-// last asked.
-func (p *Process) memory(ctx context.Context, e *sandbox.Exit) {
+// last asked, and what the limit was.
+func (p *Process) memory(ctx context.Context, e *sandbox.Exit) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
 	u, err := p.container.Usage(ctx)
 	if err != nil || !u.Limited {
-		return
+		return false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if u.OOMKills > p.kills {
-		e.Signal, e.OutOfMemory = 0, true
+	short := u.OOMKills > p.kills
+	p.kills = u.OOMKills
+	if short {
 		e.MemoryLimit, e.MemoryPeak = p.spec.Limits.MemoryBytes, int64(u.PeakBytes)
 	}
-	p.kills = u.OOMKills
+	return short
 }

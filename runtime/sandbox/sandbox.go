@@ -101,7 +101,8 @@ type Exit struct {
 	OutOfMemory bool
 	// Lost is not empty when the whole sandbox ended, and says why.
 	Lost string
-	// MemoryLimit and MemoryPeak go with OutOfMemory, in bytes; 0 if unknown.
+	// MemoryLimit and MemoryPeak go with OutOfMemory, in bytes; 0 if unknown. A
+	// limit without it says that memory ended another process of the call.
 	MemoryLimit, MemoryPeak int64
 	// Duration is the time that the code ran.
 	Duration time.Duration

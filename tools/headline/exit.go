@@ -50,9 +50,9 @@ func Sentence(e sandbox.Exit, limit, most time.Duration) string {
 	text := ""
 	switch reasonOf(e) {
 	case exited:
-		return fmt.Sprintf("exit %d", e.Code)
+		text = fmt.Sprintf("exit %d", e.Code)
 	case signalled:
-		return "ended by signal " + signalName(e.Signal) + crash(e.Signal)
+		text = "ended by signal " + signalName(e.Signal) + crash(e.Signal)
 	case timedOut:
 		text = fmt.Sprintf("ran past its %s limit; ", limitText(limit))
 		if most > limit {
@@ -65,6 +65,9 @@ func Sentence(e sandbox.Exit, limit, most time.Duration) string {
 		text = "stopped before its end, because the client or the server asked for it"
 	case lost:
 		return "the sandbox ended: " + quote(e.Lost) + "; the next call gets a new one"
+	}
+	if e.MemoryLimit > 0 && !e.OutOfMemory {
+		text += "; a process of it was ended: out of memory" + memory(e) + "; work on less at a time"
 	}
 	if e.Lost != "" {
 		text += "; the sandbox ended with it, the next call gets a new one"

@@ -32,6 +32,13 @@ func TestSentence(t *testing.T) {
 		{"memory", sandbox.Exit{OutOfMemory: true, MemoryLimit: gb, MemoryPeak: gb}, time.Minute, "out of memory (limit 1 GB, peak 1 GB); work on less at a time"},
 		{"memory, peak unknown", sandbox.Exit{OutOfMemory: true, MemoryLimit: gb}, time.Minute, "out of memory (limit 1 GB); work on less at a time"},
 		{"memory, nothing known", sandbox.Exit{OutOfMemory: true}, time.Minute, "out of memory; work on less at a time"},
+		{"code, and memory", sandbox.Exit{Code: 1, MemoryLimit: gb, MemoryPeak: gb}, time.Minute, "exit 1; a process of it was ended: out of memory (limit 1 GB, peak 1 GB); work on less at a time"},
+		{
+			"time, and memory",
+			sandbox.Exit{TimedOut: true, MemoryLimit: gb},
+			time.Hour,
+			"ran past its 3,600 s limit; do less in one call; a process of it was ended: out of memory (limit 1 GB); work on less at a time",
+		},
 		{"stopped", sandbox.Exit{Stopped: true}, time.Minute, "stopped before its end, because the client or the server asked for it"},
 		{"lost", sandbox.Exit{Lost: "its first process ended"}, time.Minute, "the sandbox ended: its first process ended; the next call gets a new one"},
 		{"lost for a reason of several lines", sandbox.Exit{Lost: "a\nb]"}, time.Minute, `the sandbox ended: a\u000ab\u005d; the next call gets a new one`},
