@@ -157,7 +157,11 @@ func (s *service) answer(ctx context.Context, m message, e *entry) {
 	defer m.close()
 	usage, err := s.do(ctx, m, e)
 	if err != nil {
-		s.log.WarnContext(ctx, "request", slog.String("op", string(m.Op)), slog.Any("error", err))
+		level := slog.LevelWarn
+		if errors.Is(err, context.Canceled) || errors.Is(err, errServerGone) {
+			level = slog.LevelDebug // whoever asked does not want it any more
+		}
+		s.log.LogAttrs(ctx, level, "request", slog.String("op", string(m.Op)), slog.Any("error", err))
 	}
 	if m.Op == opWake {
 		return

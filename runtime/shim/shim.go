@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"cloche.dev/cloche/policy/fault"
 	"cloche.dev/cloche/runtime/sandbox"
 )
@@ -87,7 +89,7 @@ func (r *Runner) Close() error {
 	if l == nil {
 		return nil
 	}
-	return l.end()
+	return l.end(endTimeout)
 }
 
 // connect returns the link to a living shim.
@@ -100,7 +102,8 @@ func (r *Runner) connect(ctx context.Context) (*link, error) {
 	if r.link != nil {
 		select {
 		case <-r.link.gone:
-			err := r.link.end()
+			// What a freezer holds of its sandboxes, and with them its end, is ended soon.
+			err := r.link.end(time.Second)
 			r.o.Log.WarnContext(ctx, "the shim ended and is replaced", slog.Any("error", err))
 		default:
 			return r.link, nil
@@ -143,6 +146,13 @@ func (l *link) call(ctx context.Context, r request, files ...*os.File) (sandbox.
 		l.mu.Unlock()
 	}()
 	if err := l.conn.send(r, files...); err != nil {
+		if errors.Is(err, unix.EPIPE) {
+			// Whoever tries again is to find that read has seen it, and get a new shim.
+			select {
+			case <-l.gone:
+			case <-ctx.Done():
+			}
+		}
 		return sandbox.Usage{}, fault.Wrap(fault.Gone, err, "the sandbox has ended with its shim; call again")
 	}
 	limit := time.NewTimer(requestTimeout)
@@ -180,12 +190,12 @@ func (l *link) read() {
 	}
 }
 
-// end closes the server's end, which ends the shim, waits for it, and removes
-// its control group.
-func (l *link) end() error {
+// end closes the server's end, which ends the shim, waits for it, ends it after
+// limit, and removes its control group.
+func (l *link) end(limit time.Duration) error {
 	_ = l.conn.unix.CloseWrite()
 	_ = l.conn.unix.CloseRead()
-	err := l.process.wait(endTimeout)
+	err := l.process.wait(limit)
 	<-l.gone
 	return errors.Join(err, l.conn.unix.Close())
 }
