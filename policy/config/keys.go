@@ -111,7 +111,7 @@ var tables = []table{
 			whole(0, 64, func(c *Config) *int { return &c.Pool.Warm }),
 		},
 		{
-			"max", "How many conversations may have one at a time. Past that the one longest idle is ended.",
+			"max", "How many conversations may have one at a time. Past that the one longest idle is ended; where all are in use, a call waits a few seconds for one.",
 			whole(1, 4096, func(c *Config) *int { return &c.Pool.Max }),
 		},
 	}},

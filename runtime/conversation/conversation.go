@@ -89,13 +89,16 @@ func (c *Conversation) touch() {
 // Preconditions: turn is the caller's, of this conversation. Run ends it.
 func (c *Conversation) Run(ctx context.Context, turn *Turn, job Job) (sandbox.Exit, error) {
 	defer turn.Leave()
-	for attempt := 0; ; attempt++ {
+	for attempt := 1; ; attempt++ {
 		box, err := c.take(ctx, job.Kind)
+		if again(ctx, err, attempt) {
+			continue // the shim ended while it made one
+		}
 		if err != nil {
 			return sandbox.Exit{}, err
 		}
 		exit, err := box.RunFor(ctx, job.Timeout, job.Code, job.Stdout, job.Stderr)
-		if err != nil && fault.KindOf(err) == fault.Gone && attempt == 0 {
+		if again(ctx, err, attempt) {
 			// It ended between calls, and the code was not run.
 			c.drop(ctx, box)
 			continue
@@ -111,6 +114,15 @@ func (c *Conversation) Run(ctx context.Context, turn *Turn, job Job) (sandbox.Ex
 		})
 		return exit, nil
 	}
+}
+
+// again says whether to try once more, with another sandbox, after an error that
+// says that one has ended: it may have ended with its shim, and so may the next,
+// which was warm, and the one after it, which was being made. A call that was
+// cancelled is not tried again.
+func again(ctx context.Context, err error, attempt int) bool {
+	const most = 4
+	return err != nil && attempt < most && fault.KindOf(err) == fault.Gone && ctx.Err() == nil
 }
 
 // take returns the conversation's sandbox, if it is of kind and lives, or a new
@@ -156,6 +168,7 @@ func (c *Conversation) clean(ctx context.Context, box *pydriver.Process, idle ti
 		c.drop(ctx, box)
 		return
 	}
+	defer c.set.idled()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running = false
@@ -229,6 +242,13 @@ func (c *Conversation) idleSince() (*pydriver.Process, time.Time) {
 		return nil, time.Time{}
 	}
 	return c.box, c.used
+}
+
+// isBrisk says whether the conversation is in the middle of its work.
+func (c *Conversation) isBrisk() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls > 1 && time.Since(c.used) < brisk
 }
 
 // unused says whether the conversation has no sandbox and is not about to get

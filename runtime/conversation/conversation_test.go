@@ -143,6 +143,52 @@ func TestCallThatCannotStart(t *testing.T) {
 	}
 }
 
+// TestSandboxGoneBeforeItsCall: a call whose sandbox cannot be had because its
+// shim ended is tried again, a few times, and not if the client wants no more.
+func TestSandboxGoneBeforeItsCall(t *testing.T) {
+	gone := fault.New(fault.Gone, "the sandbox has ended with its shim; call again")
+	starts := 0
+	var fails func() error
+	s := newSet(t, &sandboxtest.Fake{StartErr: func(context.Context, sandbox.Spec) error {
+		starts++
+		return fails()
+	}}, 1)
+	for _, tt := range []struct {
+		name        string
+		fail, tries int
+		err         error
+	}{{"never", 0, 1, nil}, {"once", 1, 2, nil}, {"three times", 3, 4, nil}, {"always", 100, 4, gone}} {
+		t.Run(tt.name, func(t *testing.T) {
+			starts = 0
+			fails = func() error {
+				if starts <= tt.fail {
+					return gone
+				}
+				return nil
+			}
+			c := s.New("p")
+			if out, _, err := run(t, c, job("x", time.Minute)); !errors.Is(err, tt.err) || starts != tt.tries || err == nil && out != "x" {
+				t.Errorf("Run = %q, %v after %d starts, want %v after %d", out, err, starts, tt.err, tt.tries)
+			}
+			waitFree(t, c)
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	starts = 0
+	fails = func() error {
+		cancel()
+		return gone
+	}
+	c := s.New("p")
+	turn, err := c.Enter(ctx, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Run(ctx, turn, job("x", time.Minute)); err == nil || starts != 1 {
+		t.Errorf("Run of a call that was cancelled = %v after %d starts, want an error after 1", err, starts)
+	}
+}
+
 func TestTimeOutIsToldFromStop(t *testing.T) {
 	fake := &sandboxtest.Fake{Call: func(_ *sandboxtest.FakeBox, _ string, _, _ io.Writer, stop <-chan struct{}) int {
 		<-stop

@@ -43,13 +43,16 @@ type Set struct {
 	byID   map[string]*Conversation            // mu
 	byHint map[[sha256.Size]byte]*Conversation // mu
 	boxes  int                                 // mu; sandboxes that conversations have
+	line   []*place                            // mu; calls that wait for one
+
+	patience time.Duration
 }
 
 // NewSet returns an empty set, which lives until Close or the end of ctx.
 func NewSet(ctx context.Context, o Options) *Set {
 	ctx, cancel := context.WithCancel(ctx)
 	return &Set{
-		pool: o.Pool, max: o.MaxSandboxes, log: o.Log, ctx: ctx, cancel: cancel,
+		pool: o.Pool, max: o.MaxSandboxes, log: o.Log, ctx: ctx, cancel: cancel, patience: patience,
 		byID: map[string]*Conversation{}, byHint: map[[sha256.Size]byte]*Conversation{},
 	}
 }
@@ -132,21 +135,10 @@ func (s *Set) forget() {
 	maps.DeleteFunc(s.byHint, func(_ [sha256.Size]byte, c *Conversation) bool { return c == oldest })
 }
 
-// start takes a sandbox for a conversation; where too many have one, the one
-// longest idle is ended first.
+// start takes a sandbox for a conversation.
 func (s *Set) start(ctx context.Context, kind pool.Kind) (*pydriver.Process, error) {
-	limit := s.max()
-	for {
-		s.mu.Lock()
-		if s.boxes < limit {
-			s.boxes++
-			s.mu.Unlock()
-			break
-		}
-		s.mu.Unlock()
-		if !s.evictOldest(ctx) {
-			return nil, fault.New(fault.Busy, "all %d sandboxes of this server are in use; call again in a few seconds", limit)
-		}
+	if err := s.admit(ctx); err != nil {
+		return nil, err
 	}
 	box, err := s.pool.Take(ctx, kind)
 	if err != nil {
@@ -159,11 +151,13 @@ func (s *Set) start(ctx context.Context, kind pool.Kind) (*pydriver.Process, err
 func (s *Set) ended() {
 	s.mu.Lock()
 	s.boxes--
+	s.next()
 	s.mu.Unlock()
 }
 
-// evictOldest ends the sandbox that is longest idle; false if all are in use.
-func (s *Set) evictOldest(ctx context.Context) bool {
+// evictOldest ends the sandbox that is longest idle, of those of conversations
+// that are not brisk if these are to be spared; false if there is none.
+func (s *Set) evictOldest(ctx context.Context, spare bool) bool {
 	s.mu.Lock()
 	all := slices.Collect(maps.Values(s.byID))
 	s.mu.Unlock()
@@ -171,6 +165,9 @@ func (s *Set) evictOldest(ctx context.Context) bool {
 	var box *pydriver.Process
 	var since time.Time
 	for _, c := range all {
+		if spare && c.isBrisk() {
+			continue
+		}
 		if b, used := c.idleSince(); b != nil && (oldest == nil || used.Before(since)) {
 			oldest, box, since = c, b, used
 		}

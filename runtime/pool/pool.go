@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -34,6 +35,7 @@ type Kind struct {
 type Pool struct {
 	runner sandbox.Runner
 	log    *slog.Logger
+	starts chan struct{}   // holds one for each that is being started for a caller
 	ctx    context.Context //nolint:containedctx // the pool's own life, which ends with Close
 	cancel context.CancelFunc
 	work   sync.WaitGroup
@@ -49,7 +51,10 @@ type Pool struct {
 // New returns an empty pool, which lives until Close or the end of ctx.
 func New(ctx context.Context, runner sandbox.Runner, log *slog.Logger) *Pool {
 	ctx, cancel := context.WithCancel(ctx)
-	return &Pool{runner: runner, log: log, ctx: ctx, cancel: cancel}
+	// More at once would take longer all together, and keep processors from calls
+	// that run.
+	starts := make(chan struct{}, 2*runtime.NumCPU())
+	return &Pool{runner: runner, log: log, starts: starts, ctx: ctx, cancel: cancel}
 }
 
 // Keep says what is to be kept warm from now on: want sandboxes of kind. What is
@@ -75,6 +80,12 @@ func (p *Pool) Keep(ctx context.Context, kind Kind, want int) {
 func (p *Pool) Take(ctx context.Context, kind Kind) (*pydriver.Process, error) {
 	if s := p.take(ctx, kind); s != nil {
 		return s, nil
+	}
+	select {
+	case p.starts <- struct{}{}:
+		defer func() { <-p.starts }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 	return pydriver.Start(ctx, p.runner, kind.Spec, kind.Preload)
 }
