@@ -28,7 +28,8 @@ type Tool struct {
 	// tool that runs code or changes the workspace.
 	Queued bool
 	// Check refuses a call whose arguments fit the schema and not the policy, before
-	// a conversation is found for it. Nil refuses nothing.
+	// a conversation is found for it. It may put what it makes of them into
+	// call.Decoded, instead of Arguments. Nil refuses nothing.
 	Check func(call *Call) error
 	// Run answers a call. A *fault.Error is told to the agent; any other error
 	// reaches it as "internal" with the call's id.
@@ -48,6 +49,11 @@ type Call struct {
 	// Arguments is the JSON object that the client sent, "{}" if none. The
 	// chain replaces it by the checked one: known keys, right types, no nulls.
 	Arguments json.RawMessage
+	// Decoded is what the tool's Check has made of them, nil if nothing.
+	Decoded any
+	// Read is called when Check is done, and large arguments are not held any more
+	// but by the tool; nil if nobody wants to know.
+	Read func()
 	// Meta is the _meta object of the request, without the progress token.
 	Meta map[string]any
 	// Header holds the HTTP headers; nil on stdio.

@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
+	"cloche.dev/cloche/tools/code"
 	"cloche.dev/cloche/tools/mcp"
 )
 
@@ -51,6 +53,9 @@ func (c *stdioCommand) Run(ctx context.Context, line *commandLine, s streams) (e
 		}
 	}()
 	defer a.follow(ctx)()
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryFor(code.MaxCall(a.policy.Current())))
+	}
 	a.warm(ctx)
 	if terminal(s.in) {
 		fmt.Fprintln(s.err, "cloche stdio speaks the Model Context Protocol with the client that starts it, here with you; cloche demo shows such a client at work, Ctrl-D ends this.")
@@ -59,8 +64,17 @@ func (c *stdioCommand) Run(ctx context.Context, line *commandLine, s streams) (e
 		Name: "cloche", Title: "cloche", Version: version(),
 		Description:  "A Linux workspace for agents: Python in a container without network and without credentials.",
 		Instructions: instructions, Icon: icon, Tools: a.tools, Log: a.log,
+		MaxCall: func() int { return code.MaxCall(a.policy.Current()) },
 	})
 	return server.Stdio(ctx, s.in, s.out, time.Duration(a.policy.Current().Server.StopGrace))
+}
+
+// memoryFor is how much memory the server is to do with, where calls have so many
+// bytes at most. Near it garbage is collected sooner: a call that is large may
+// not make a server large that was small.
+func memoryFor(maxCall int) int64 {
+	const idle = 16 << 20
+	return idle + 2*int64(maxCall)
 }
 
 // hint tells this process's conversation from others: by its name, by the

@@ -132,6 +132,9 @@ func (c *Chain) checked(tool *tools.Tool, next tools.Handler) tools.Handler {
 				return tools.Result{}, err
 			}
 		}
+		if call.Read != nil {
+			call.Read()
+		}
 		return next(ctx, call)
 	}
 }

@@ -23,3 +23,10 @@ func Kind(c *config.Config) pool.Kind {
 		Preload: s.Preload.Names(),
 	}
 }
+
+// MaxCall returns how many bytes a call may have that code_interpreter takes: its
+// code, with room for how JSON writes characters, and what is around it.
+func MaxCall(c *config.Config) int {
+	const around = 64 << 10
+	return 2*int(c.Calls.MaxCode) + around
+}

@@ -2,6 +2,7 @@ package code
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -58,36 +59,41 @@ func Interpreter(p *pool.Pool) tools.Tool {
 
 type interpreter struct{ pool *pool.Pool }
 
-// check refuses code that is too long, and times that nobody may ask for.
+// asked is what a call asks for.
+type asked struct {
+	code    string
+	timeout time.Duration
+}
+
+// check refuses code that is too long, and times that nobody may ask for. The
+// arguments are let go but for the conversation, for they hold the code once more.
 func check(call *tools.Call) error {
-	_, _, err := allowed(call)
+	args, err := schema.Decode[interpreterArgs](call.Arguments)
+	if err != nil {
+		return err
+	}
+	limits := call.Policy.Calls
+	if err := policy.Code(int64(limits.MaxCode), args.Code); err != nil {
+		return err
+	}
+	timeout, err := policy.Timeout(time.Duration(limits.Timeout), time.Duration(limits.MaxTimeout), args.TimeoutSeconds)
+	if err != nil {
+		return err
+	}
+	call.Decoded = asked{args.Code, timeout}
+	call.Arguments, err = json.Marshal(interpreterArgs{Conversation: args.Conversation})
 	return err
 }
 
-// allowed returns the arguments of a call, and how long it may run.
-func allowed(call *tools.Call) (args interpreterArgs, timeout time.Duration, err error) {
-	if args, err = schema.Decode[interpreterArgs](call.Arguments); err != nil {
-		return args, 0, err
-	}
-	limits := call.Policy.Calls
-	if err = policy.Code(int64(limits.MaxCode), args.Code); err != nil {
-		return args, 0, err
-	}
-	timeout, err = policy.Timeout(time.Duration(limits.Timeout), time.Duration(limits.MaxTimeout), args.TimeoutSeconds)
-	return args, timeout, err
-}
-
 func (i interpreter) run(ctx context.Context, call *tools.Call) (tools.Result, error) {
-	args, timeout, err := allowed(call)
-	if err != nil {
-		return tools.Result{}, err
-	}
+	args := call.Decoded.(asked)
+	timeout := args.timeout
 	limits := call.Policy.Calls
 	kind := Kind(call.Policy)
 	i.pool.Keep(ctx, kind, call.Policy.Pool.Warm)
 	stdout, stderr := stream.New(int(limits.Output)), stream.New(int(limits.Output))
 	job := conversation.Job{
-		Kind: kind, Code: args.Code, Timeout: timeout, Idle: time.Duration(call.Policy.Sandbox.Idle),
+		Kind: kind, Code: args.code, Timeout: timeout, Idle: time.Duration(call.Policy.Sandbox.Idle),
 		Stdout: stdout, Stderr: stderr,
 	}
 	queued, behind := call.Turn.Waited, call.Turn.Behind

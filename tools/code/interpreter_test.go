@@ -64,15 +64,20 @@ func (b *bench) call(t *testing.T, c *conversation.Conversation, arguments strin
 	if err != nil {
 		return tools.Result{}, err
 	}
+	call := &tools.Call{Tool: b.tool.Name, Arguments: checked, Policy: &b.policy, Notices: []string{"a notice"}}
+	if err := b.tool.Check(call); err != nil {
+		return tools.Result{}, err
+	}
+	if text := string(call.Arguments); strings.Contains(text, `"code":"1`) {
+		t.Errorf("once they are read the arguments are still there: %s", text)
+	}
 	turn, err := c.Enter(t.Context(), 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer turn.Leave()
-	return b.tool.Run(t.Context(), &tools.Call{
-		Tool: b.tool.Name, Arguments: checked, Policy: &b.policy, Conversation: c, Number: c.Begin(), Turn: turn,
-		Notices: []string{"a notice"},
-	})
+	call.Conversation, call.Number, call.Turn = c, c.Begin(), turn
+	return b.tool.Run(t.Context(), call)
 }
 
 func TestInterpreter(t *testing.T) {
@@ -164,6 +169,10 @@ func TestCodeLength(t *testing.T) {
 	wantInvalid(t, err, "code has 11 bytes, at most 10 are allowed")
 	if n := len(b.fake.Boxes()); n != 1 {
 		t.Errorf("%d sandboxes were started, want 1", n)
+	}
+	// Code of which each character is written as two or three bytes still fits.
+	if n := MaxCall(&b.policy); n < 2*10+10_000 {
+		t.Errorf("MaxCall = %d", n)
 	}
 }
 

@@ -49,12 +49,21 @@ func (s *Server) call(ctx context.Context, tool *tools.Tool, req protocol.CallTo
 		if r.refused != nil {
 			return failed(r.refused)
 		}
-		r.begin()
 	}
 	call := &tools.Call{
 		Tool:      tool.Name,
 		Arguments: arguments(req),
 		Client:    clientOf(ctx),
+	}
+	switch {
+	case r == nil:
+	case r.arguments == nil:
+		r.begin()
+	default:
+		// One after the other is read, so that not all are there in several forms
+		// at once.
+		call.Arguments, r.arguments = r.arguments, nil
+		call.Read = r.begin
 	}
 	if len(req.Header) > 0 {
 		call.Header = req.Header

@@ -52,7 +52,9 @@ type request struct {
 	method string
 	key    string
 	size   int
-	cancel context.CancelCauseFunc
+	// arguments are those of a large call, which the library is not to copy.
+	arguments json.RawMessage
+	cancel    context.CancelCauseFunc
 	// begun is closed when the tool is about to be called, or will not be.
 	begun     chan struct{}
 	beginOnce sync.Once
@@ -107,12 +109,15 @@ func (c *conn) take(ctx context.Context, line []byte) {
 // begin starts a request, or answers it at once if it is one too many.
 func (c *conn) begin(ctx context.Context, m message, line []byte) {
 	r := &request{conn: c, id: m.id, method: m.method, key: keyOf(m.id), size: len(line), begun: make(chan struct{})}
+	if m.method == toolsCall && len(line) > large {
+		line, r.arguments = apart(line)
+	}
 	ctx, r.cancel = context.WithCancelCause(context.WithValue(ctx, requestKey{}, r))
 	c.mu.Lock()
 	switch {
 	case c.stopping:
 		r.refused = stopping()
-	case c.count >= c.limits.requests || c.bytes+r.size > c.limits.bytes:
+	case c.count >= c.limits.requests || c.bytes+r.size > c.maxBytes():
 		r.refused = fault.New(fault.Busy, "%d requests of this client are still running; wait for some of them to end, then call again", c.count)
 	}
 	c.count++
@@ -129,6 +134,14 @@ func (c *conn) begin(ctx context.Context, m message, line []byte) {
 		// sends one after the other are to come to their queue like that.
 		<-r.begun
 	}
+}
+
+// maxBytes is how many bytes the messages of all requests in flight may have.
+func (c *conn) maxBytes() int {
+	if c.server.maxCall == nil {
+		return c.limits.bytes
+	}
+	return min(c.limits.bytes, c.server.maxCall())
 }
 
 // answer carries a request out and sends its response, unless it was cancelled.

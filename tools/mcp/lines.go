@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 )
 
 // lines reads lines of at most max bytes.
@@ -38,42 +39,60 @@ func (l *lines) next() ([]byte, error) {
 }
 
 // line returns a line with its end. It returns io.EOF with the last one only if
-// that is empty.
+// that is empty. A long line is gathered in parts and then put together once,
+// for what a growing slice leaves behind is as much again.
 func (l *lines) line() ([]byte, error) {
-	var line []byte
+	var parts [][]byte
+	size := 0
 	for {
 		part, err := l.r.ReadSlice('\n')
-		line = append(line, part...)
-		if len(bytes.TrimRight(line, "\r\n")) > l.max {
-			return nil, l.skip(line, err)
+		size += len(part)
+		parts = append(parts, bytes.Clone(part))
+		if size > l.max && size-ending(parts) > l.max {
+			return nil, l.skip(parts, size, err)
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-		case errors.Is(err, io.EOF) && len(line) > 0:
-			return line, nil
-		default:
-			return line, err
+			continue
+		case errors.Is(err, io.EOF) && size > 0:
+			err = nil
 		}
+		if len(parts) == 1 {
+			return parts[0], err
+		}
+		return bytes.Join(parts, nil), err
 	}
 }
 
-// skip reads the rest of a line that began with begin and returns what is worth
-// knowing of it. err is what the last read gave.
-func (l *lines) skip(begin []byte, err error) error {
-	long := &tooLong{
-		max:  l.max,
-		head: bytes.Clone(begin[:min(len(begin), 4<<10)]),
-		tail: bytes.Clone(begin[max(0, len(begin)-tailSize):]),
+// ending returns how many bytes of the parts are the line's end.
+func ending(parts [][]byte) (n int) {
+	for _, part := range slices.Backward(parts) {
+		rest := len(bytes.TrimRight(part, "\r\n"))
+		n += len(part) - rest
+		if rest > 0 {
+			break
+		}
+	}
+	return n
+}
+
+// skip reads the rest of a line that began with parts, of so many bytes, and
+// returns what is worth knowing of it. err is what the last read gave.
+func (l *lines) skip(parts [][]byte, size int, err error) error {
+	long := &tooLong{max: l.max, size: size, head: bytes.Clone(parts[0][:min(len(parts[0]), 4<<10)])}
+	for _, part := range parts[max(0, len(parts)-2):] {
+		long.end(part)
 	}
 	for errors.Is(err, bufio.ErrBufferFull) {
 		var part []byte
 		part, err = l.r.ReadSlice('\n')
-		long.tail = append(long.tail, part...)
-		long.tail = bytes.Clone(long.tail[max(0, len(long.tail)-tailSize):])
+		long.size += len(part)
+		long.end(part)
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
+	long.size -= ending([][]byte{long.tail})
 	return long
 }
 
@@ -81,12 +100,18 @@ const tailSize = 512
 
 // tooLong is the error of a message that is longer than allowed.
 type tooLong struct {
-	max        int
+	max, size  int
 	head, tail []byte
 }
 
+// end takes more of the message.
+func (t *tooLong) end(part []byte) {
+	t.tail = append(t.tail, part[max(0, len(part)-tailSize):]...)
+	t.tail = bytes.Clone(t.tail[max(0, len(t.tail)-tailSize):])
+}
+
 func (t *tooLong) Error() string {
-	return fmt.Sprintf("a message may have %d bytes and this one has more; send less at once", t.max)
+	return fmt.Sprintf("a line of %d bytes, of at most %d", t.size, t.max)
 }
 
 // lastID matches the end of an object whose last member is its id. A quote in a

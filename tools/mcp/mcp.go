@@ -37,6 +37,10 @@ type Options struct {
 	Icon string
 	// Tools are listed in this order. Their names differ.
 	Tools []tools.Tool
+	// MaxCall says how many bytes the largest call may have that any of the tools
+	// takes: a longer one is refused without being held, and all that run hold no
+	// more than that. Nil: as many as a message may have.
+	MaxCall func() int
 	// Log is where errors go that the client may not see. Nil: nowhere.
 	Log *slog.Logger
 }
@@ -49,12 +53,13 @@ type Server struct {
 	log     *slog.Logger
 	limits  limits
 	names   string // of the tools
+	maxCall func() int
 }
 
 // New returns a server of the tools. It panics when two have the same name or
 // one has no schema: mistakes of the program.
 func New(o Options) *Server {
-	s := &Server{log: o.Log, limits: defaultLimits()}
+	s := &Server{log: o.Log, limits: defaultLimits(), maxCall: o.MaxCall}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

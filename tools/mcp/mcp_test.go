@@ -173,19 +173,20 @@ func TestMeta(t *testing.T) {
 	}
 }
 
-func TestUnknown(t *testing.T) {
-	s, _ := newServer(newFakes())
-	w := dial(t, s, 0)
+// A refusedRequest is one that the library does not carry out.
+type refusedRequest struct {
+	name, line string
+	code       int
+	text       string // all of it, or if it ends in "…" its begin
+}
+
+func refusedRequests() []refusedRequest {
 	const tools = "wait, echo, fault, wrapped, secret, panic, image, nothing, not_run, no_json, progress"
 	call := func(id int, params string) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`, id, params)
 	}
 	const again = "; correct it and send the request again"
-	tests := []struct {
-		name, line string
-		code       int
-		text       string // all of it, or if it ends in "…" its begin
-	}{
+	return []refusedRequest{
 		{"tool", callLine("1", "", "no", "{}"), -32602, `there is no tool "no"; call one of ` + tools},
 		{"tool, modern", callLine("2", eras[1].meta, "no", "{}"), -32602, `there is no tool "no"; call one of ` + tools},
 		{"tool with a long name", callLine("3", "", strings.Repeat("é", 100_000), "{}"), -32602, `there is no tool "` + strings.Repeat("é", 50) + `…"; call one of ` + tools},
@@ -217,7 +218,12 @@ func TestUnknown(t *testing.T) {
 		{"ping, modern", requestLine("9", "ping", eras[1].meta, ""), -32601, "…"},
 		{"version", requestLine("10", "tools/list", strings.Replace(eras[1].meta, "2026-07-28", "2099-01-01", 1), ""), -32022, "…"},
 	}
-	for _, tt := range tests {
+}
+
+func TestUnknown(t *testing.T) {
+	s, _ := newServer(newFakes())
+	w := dial(t, s, 0)
+	for _, tt := range refusedRequests() {
 		r := w.ask(tt.line)
 		if r.Error == nil || r.Error.Code != tt.code || len(r.line) > 1000 {
 			t.Errorf("%s: answer %.2000s, want the code %d", tt.name, r.line, tt.code)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	protocol "github.com/mark3labs/mcp-go/mcp"
 )
@@ -63,6 +64,38 @@ func parse(line []byte) (m message, answer []byte) {
 		return m, errorLine(nil, invalidRequest, "the id of a request must be a short string or a number")
 	}
 	return message{id: id, method: outside.Method}, nil
+}
+
+// large is the size of a call from which on its arguments go by the library.
+const large = 64 << 10
+
+// A span is the bytes of a value in the text that it is decoded from.
+type span []byte
+
+// UnmarshalJSON implements json.Unmarshaler, against whose advice it keeps p: it
+// is part of the whole text, which stays.
+func (s *span) UnmarshalJSON(p []byte) error {
+	*s = p
+	return nil
+}
+
+// apart takes the arguments out of a call of a tool. Where that cannot be done
+// they are nil and the line is as it was.
+func apart(line []byte) (rest []byte, arguments json.RawMessage) {
+	var request struct {
+		Params struct {
+			Arguments span `json:"arguments"`
+		} `json:"params"`
+	}
+	if json.Unmarshal(line, &request) != nil {
+		return line, nil
+	}
+	a := request.Params.Arguments
+	start := cap(line) - cap(a) // they have the same end
+	if len(a) == 0 || start < 0 || start+len(a) > len(line) || &line[start] != &a[0] {
+		return line, nil
+	}
+	return slices.Concat(line[:start], []byte("{}"), line[start+len(a):]), json.RawMessage(a)
 }
 
 // validID returns id if it is a string or a number that can be sent back, and

@@ -22,8 +22,8 @@ func defaultLimits() limits {
 
 // Stdio serves one client that writes its messages to in, one a line, and reads
 // the answers from out. Each message of the server is one Write of one line; a
-// line of the client may have 64 MB, and one that is longer or not JSON is
-// refused without ending the connection.
+// line of the client may have 64 MB, of which no more is held than MaxCall says,
+// and one that is longer or not JSON is refused without ending the connection.
 //
 // It serves until in ends, ctx ends or out fails. Then no new calls are carried
 // out; those in flight have the time grace to end, then their context ends with
@@ -56,9 +56,13 @@ func (s *Server) Stdio(ctx context.Context, in io.Reader, out io.Writer, grace t
 func (c *conn) read(ctx context.Context, in io.Reader) error {
 	lines := newLines(in, c.limits.message)
 	for {
+		lines.max = c.limits.message
+		if held := c.server.maxCall; held != nil {
+			lines.max = min(lines.max, held())
+		}
 		line, err := lines.next()
 		if long, ok := errors.AsType[*tooLong](err); ok {
-			c.out.send(errorLine(long.id(), invalidRequest, long.Error()))
+			c.out.send(errorLine(long.id(), invalidRequest, c.long(long)))
 			continue
 		}
 		if errors.Is(err, io.EOF) {
@@ -69,6 +73,14 @@ func (c *conn) read(ctx context.Context, in io.Reader) error {
 		}
 		c.take(ctx, line)
 	}
+}
+
+// long is what the sender of a message is told that is too long.
+func (c *conn) long(t *tooLong) string {
+	if t.size > c.limits.message {
+		return fmt.Sprintf("a message may have %d bytes and this one has %d; send less at once", c.limits.message, t.size)
+	}
+	return fmt.Sprintf("no tool of this server takes a call of %d bytes, the most is %d; send less at once", t.size, t.max)
 }
 
 // stop refuses new calls, lets those in flight end as Stdio says, and closes the
