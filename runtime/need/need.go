@@ -39,6 +39,21 @@ func Root(tb testing.TB) {
 	}
 }
 
+// longVariable has the tests that take long run, too: what Long says.
+const longVariable = "CLOCHE_LONG"
+
+// Long is for tests that take too long for every change. Nothing is missing
+// where it skips them, so CI=true does not make that a failure.
+func Long(tb testing.TB) {
+	tb.Helper()
+	if !LongTests() {
+		tb.Skip("this test takes long; " + longVariable + "=true runs it, as .ci/full does")
+	}
+}
+
+// LongTests says whether tests are to take as long as they need.
+func LongTests() bool { return os.Getenv(longVariable) != "" }
+
 // Namespaces is for tests that make user, mount and pid namespaces as the user
 // that they run as.
 func Namespaces(tb testing.TB) {

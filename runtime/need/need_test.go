@@ -131,6 +131,22 @@ func TestWhatIsNotThere(t *testing.T) {
 	}
 }
 
+// TestLong: a long test is skipped unless it is asked for, also where nothing may
+// be missing, and says how to run it.
+func TestLong(t *testing.T) {
+	for _, ci := range []string{"", "true"} {
+		t.Setenv("CI", ci)
+		t.Setenv(longVariable, "")
+		if got, want := try(Long), "skipped: this test takes long; CLOCHE_LONG=true runs it, as .ci/full does"; got != want {
+			t.Errorf("Long with CI=%q: %q, want %q", ci, got, want)
+		}
+		t.Setenv(longVariable, "true")
+		if got := try(Long); got != "" {
+			t.Errorf("Long where long tests run: %q, want nothing", got)
+		}
+	}
+}
+
 func TestRootIsForRoot(t *testing.T) {
 	BothUsers(t, func(t *testing.T) {
 		t.Setenv("CI", "")
