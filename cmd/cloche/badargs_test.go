@@ -30,6 +30,10 @@ var refused = []struct{ name, args, kind, want string }{
 	{"none", `{}`, "invalid", `argument "code" is missing, it must be a string`},
 	{"null for code", `{"code":null}`, "invalid", `argument "code" is missing`},
 	{"number for code", `{"code":5}`, "invalid", `argument "code" must be a string, not 5`},
+	{"object for code", `{"code":{"a":1}}`, "invalid", `argument "code" must be a string, not an object`},
+	{"false for code", `{"code":false}`, "invalid", `argument "code" must be a string, not false`},
+	{"array for time-out", `{"code":"1","timeout_seconds":[5]}`, "invalid", `argument "timeout_seconds" must be a number, not an array`},
+	{"array for conversation", `{"code":"1","conversation":["new"]}`, "invalid", `argument "conversation" must be a string, not an array`},
 	{"list for code", `{"code":["1"]}`, "invalid", `argument "code" must be a string, not an array`},
 	{"unknown", `{"code":"1","sesion":true}`, "invalid", `unknown argument "sesion" (allowed are code, conversation, timeout_seconds)`},
 	{"misspelt", `{"cod":"1"}`, "invalid", `unknown argument "cod", did you mean code?`},
@@ -77,6 +81,9 @@ func TestBadArguments(t *testing.T) {
 					s.works()
 				})
 			}
+			if st := s.status(); len(st.Conversations) != 1 {
+				t.Errorf("there are conversations of calls that were refused: %+v", st.Conversations)
+			}
 		})
 	}
 }
@@ -111,10 +118,12 @@ func TestBadLines(t *testing.T) {
 		{"unknown method", `{"jsonrpc":"2.0","id":"bad","method":"no/such"}`, `"code":-32601`},
 		{"unknown notification", `{"jsonrpc":"2.0","method":"no/such"}`, ""},
 		{"deeper than any reader goes", call(strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)), `"error"`},
-		{"number past any float", call(`{"code":"1","timeout_seconds":1e400}`), `"id":"bad"`},
+		{"number past any float", call(`{"code":"1","timeout_seconds":1e400}`), "the number 1e400 is larger than any that can be read; correct it and send the request again"},
+		{"_meta that is no object", `{"jsonrpc":"2.0","id":"bad","method":"tools/call","params":{"name":"code_interpreter","arguments":{"code":"1"},"_meta":5}}`, `\"_meta\" in \"params\" must be an object, not a number`},
+		{"cursor", `{"jsonrpc":"2.0","id":"bad","method":"tools/list","params":{"cursor":"eHg="}}`, "there is no such cursor: this list comes whole"},
 		{"a key twice", call(`{"code":"1","code":"2"}`), `"id":"bad"`},
 		{"NUL in the tool's name", `{"jsonrpc":"2.0","id":"bad","method":"tools/call","params":{"name":"\u0000","arguments":{}}}`, `"id":"bad"`},
-		{"unknown tool", `{"jsonrpc":"2.0","id":"bad","method":"tools/call","params":{"name":"rm","arguments":{}}}`, `"id":"bad"`},
+		{"unknown tool", `{"jsonrpc":"2.0","id":"bad","method":"tools/call","params":{"name":"rm","arguments":{}}}`, `there is no tool \"rm\"; call one of code_interpreter, sandbox_status`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := s.on(t)

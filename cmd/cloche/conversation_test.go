@@ -2,6 +2,8 @@ package main_test
 
 import (
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -216,5 +218,32 @@ func TestCancel(t *testing.T) {
 			t.Errorf("the next call answered %s", got)
 		}
 		holdings{processes: []process{p}, mounts: mounts()}.gone(t)
+	})
+}
+
+// TestIdle lets a conversation rest for longer than its sandbox is kept: the next
+// call has another one. A call that says nothing for longer than that is none
+// that rests.
+func TestIdle(t *testing.T) {
+	need.BothUsers(t, func(t *testing.T) {
+		need.Python(t)
+		need.Namespaces(t)
+		s := serve(t, lean+"idle = \"1s\"\n", "")
+		silent, err := s.call(map[string]any{"code": "import time\ntime.sleep(" + fmt.Sprint(times(2, 50)) + ")\nprint('whole')"})
+		if err != nil || silent.Stdout != "whole\n" {
+			t.Errorf("a silent call answered %v:\n%s", err, silent.text)
+		}
+		first := s.run(which)
+		await(t, "the end of the sandbox", func() bool {
+			inside := func(p process) bool { // the shim's other child is the warm one
+				link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", p.pid))
+				return err == nil && link == strings.TrimSpace(first.Stdout)
+			}
+			return !slices.ContainsFunc(descendants(s.cmd.Process.Pid), inside)
+		})
+		if a := s.run(which); a.Conversation != first.Conversation || a.Stdout == first.Stdout || !strings.HasPrefix(a.Stdout, "pid:[") {
+			t.Errorf("after a rest a call answered:\n%s\nbefore:\n%s", a.text, first.text)
+		}
+		s.works()
 	})
 }

@@ -1,6 +1,10 @@
 package main_test
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -43,8 +47,8 @@ func TestServerKilled(t *testing.T) {
 		next := start(t, lean, "--data-dir", s.data)
 		next.connect("")
 		next.works()
-		if now := (&server{cmd: next.cmd, data: s.data}).holdings(); slices.Contains(now.groups, left.groups[0]) || len(now.groups) != 1 {
-			t.Errorf("names in the data directory: %v, after %v", now.groups, left.groups)
+		if now := names(t, s.data); slices.Contains(now, left.groups[0]) || len(now) != 1 {
+			t.Errorf("names in the data directory: %v, after %v", now, left.groups)
 		}
 	})
 }
@@ -92,4 +96,79 @@ func (s *server) shim() int {
 	}
 	s.t.Fatalf("the server has no shim; its log:\n%s", s.log)
 	return 0
+}
+
+// TestKilledWhileFrozen kills a server, its shim or both while their sandboxes
+// are frozen, as by an administrator, so that a kill alone ends nothing there.
+// After the next start nothing is left.
+func TestKilledWhileFrozen(t *testing.T) {
+	need.Cgroup(t)
+	need.Python(t)
+	for _, test := range []struct {
+		name string
+		die  func(s *server, shim int)
+	}{
+		{"server", func(s *server, _ int) { kill(s.t, s.cmd.Process.Pid) }},
+		{"shim", func(s *server, shim int) {
+			kill(s.t, shim)
+			s.answers("after its shim's death", 1) // the warm sandbox is lost, too
+			kill(s.t, s.cmd.Process.Pid)
+		}},
+		{"both", func(s *server, shim int) {
+			// It is not to see the server's end first.
+			if err := syscall.Kill(shim, syscall.SIGSTOP); err != nil {
+				s.t.Fatal(err)
+			}
+			kill(s.t, s.cmd.Process.Pid)
+			kill(s.t, shim)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := start(t, lean)
+			s.forced = true
+			s.initialize()
+			s.say(calls(1, named("frozen")+stubborn))
+			busy(t, s.cmd.Process.Pid, "frozen")
+			left := s.holdings()
+			freeze(t, left.groups)
+			test.die(s, s.shim())
+			s.ended()
+			next := start(t, lean, "--data-dir", s.data)
+			next.data = s.data
+			next.initialize()
+			left.gone(t)
+			if now := names(t, s.data); slices.Contains(now, left.groups[0]) || len(now) != 1 {
+				t.Errorf("names in the data directory: %v, after %v", now, left.groups)
+			}
+		})
+	}
+}
+
+// freeze freezes the sandboxes of servers of those names.
+func freeze(t *testing.T, names []string) {
+	t.Helper()
+	frozen := 0
+	for _, name := range names {
+		for pattern, value := range map[string]string{
+			"/sys/fs/cgroup/freezer/cloche/" + name + "/*/freezer.state": "FROZEN",
+			"/sys/fs/cgroup/cloche/" + name + "/*/cgroup.freeze":         "1",
+		} {
+			files, err := filepath.Glob(pattern)
+			if err != nil {
+				panic(err) // the pattern is wrong
+			}
+			for _, file := range files {
+				if filepath.Base(filepath.Dir(file)) == "shim" {
+					continue
+				}
+				if err := os.WriteFile(file, []byte(value), 0); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENODEV) {
+					t.Fatal(err)
+				}
+				frozen++
+			}
+		}
+	}
+	if frozen == 0 {
+		t.Fatal("there is nothing to freeze")
+	}
 }

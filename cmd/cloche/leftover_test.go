@@ -94,21 +94,34 @@ func descendants(pid int) (below []process) {
 // Holdings are what a server has on its host.
 type holdings struct {
 	processes []process
-	groups    []string // control groups
+	groups    []string // names of its control groups
 	mounts    []string // those of this mount namespace, with and without it
 }
 
 // holdings lists what the server has now.
 func (s *server) holdings() holdings {
 	h := holdings{processes: descendants(s.cmd.Process.Pid), mounts: mounts()}
-	locks, err := filepath.Glob(filepath.Join(s.data, "run", "i*.lock"))
+	// Others may have a lock in the same folder; this one's is open.
+	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.cmd.Process.Pid))
 	if err != nil {
 		panic(err) // the pattern is wrong
 	}
-	for _, lock := range locks {
-		h.groups = append(h.groups, strings.TrimSuffix(filepath.Base(lock), ".lock"))
+	for _, link := range links {
+		file, err := os.Readlink(link)
+		if name, ok := strings.CutSuffix(filepath.Base(file), ".lock"); err == nil && ok {
+			h.groups = append(h.groups, name)
+		}
 	}
 	return h
+}
+
+// ticks is when it started, in hundredths of a second since the machine did.
+func (p process) ticks() int64 {
+	n, err := strconv.ParseInt(p.start, 10, 64)
+	if err != nil {
+		panic(err) // proc_pid_stat(5) has a number there
+	}
+	return n
 }
 
 // gone checks that nothing of it is left, or will be in a few seconds.
@@ -121,10 +134,7 @@ func (h holdings) gone(t *testing.T) {
 			}
 		}
 		for _, name := range h.groups {
-			for _, pattern := range []string{"/sys/fs/cgroup/cloche/", "/sys/fs/cgroup/*/cloche/"} {
-				found, _ := filepath.Glob(pattern + name)
-				what = append(what, found...)
-			}
+			what = append(what, groups(name)...)
 		}
 		for _, m := range mounts() {
 			if !slices.Contains(h.mounts, m) {
