@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -121,6 +122,10 @@ type task struct {
 	parent int
 	dir    string // below proc; of a living thread, if the first has ended
 	dead   bool
+	empty  bool // it has no memory any more: it is ending
+	hidden bool // it lives in threads that were not met
+	// threads are those of its process that were not taken away yet.
+	threads uint64
 	memoryOf
 }
 
@@ -141,12 +146,14 @@ func (in *inside) look(limit uint64) (held uint64, others int, err error) {
 	files := in.newFiles(limit)
 	var tasks []task
 	var sum memoryOf
+	hidden := false
 	for _, pid := range pids {
 		t, ok := in.task(pid)
 		if !ok || t.dead {
 			continue
 		}
 		tasks = append(tasks, t)
+		hidden = hidden || t.hidden
 		sum.private += t.private
 		sum.shared += t.shared
 		if pid != 1 { // which is ours, and holds no file for long
@@ -160,6 +167,9 @@ func (in *inside) look(limit uint64) (held uint64, others int, err error) {
 	held = sum.private + sum.shared + files.bytes
 	if held+uint64(len(tasks))*inexact() > limit {
 		held = in.better(tasks, files, limit)
+	}
+	if hidden { // no program of good will is so
+		held = max(held, limit+1)
 	}
 	return held, others, nil
 }
@@ -216,17 +226,41 @@ func entries(dir *os.File, most int) ([]string, error) {
 	return names, nil
 }
 
+// looks is how often a process is looked at whose threads end while it is.
+const looks = 16
+
 // task looks at a process, false if it is gone. One whose first thread has ended
-// looks dead, but lives on in the others.
+// looks dead, but lives on in the others; these may replace one another faster
+// than they can be read, so it is dead only if the kernel counts no others.
 func (in *inside) task(pid int) (task, bool) {
 	t := task{pid: pid, dir: strconv.Itoa(pid)}
-	if !in.status(&t) {
-		return task{}, false
+	var ending task
+	for range looks {
+		if !in.status(&t) {
+			return task{}, false
+		}
+		if t.threads <= 1 || !t.dead && !t.empty {
+			return t, true
+		}
+		switch live, ok := in.thread(pid); {
+		case ok && !live.empty:
+			return live, true
+		case ok:
+			ending = live
+		}
 	}
-	if !t.dead {
-		return t, true
+	if ending.pid != 0 {
+		return ending, true // its memory is being let go
 	}
-	threads, err := in.open(t.dir+"/task", unix.O_DIRECTORY)
+	t.dead, t.hidden = false, true
+	return t, true
+}
+
+// thread looks at a living thread of a process, the newest that has memory if
+// one has; false if none was met.
+func (in *inside) thread(pid int) (live task, ok bool) {
+	dir := strconv.Itoa(pid) + "/task"
+	threads, err := in.open(dir, unix.O_DIRECTORY)
 	if err != nil {
 		return task{}, false
 	}
@@ -235,13 +269,16 @@ func (in *inside) task(pid int) (task, bool) {
 	if err != nil {
 		return task{}, false
 	}
-	for _, name := range names {
-		live := task{pid: pid, dir: strconv.Itoa(pid) + "/task/" + name}
-		if name[0] != '.' && in.status(&live) && !live.dead {
-			return live, true
+	for _, name := range slices.Backward(names) {
+		t := task{pid: pid, dir: dir + "/" + name}
+		if name[0] == '.' || !in.status(&t) || t.dead {
+			continue
+		}
+		if live, ok = t, true; !t.empty {
+			break
 		}
 	}
-	return t, true
+	return live, ok
 }
 
 // status reads t.dir's status; false if there is none.
@@ -252,6 +289,8 @@ func (in *inside) status(t *task) bool {
 	}
 	state := after(text, "\nState:")
 	t.dead = len(state) > 0 && (state[0] == 'Z' || state[0] == 'X')
+	t.empty = !bytes.Contains(text, []byte("\nVmPeak:"))
+	t.threads = count(text, "\nThreads:")
 	t.parent = int(count(text, "\nPPid:"))
 	t.tables = count(text, "\nVmPTE:") << 10
 	t.private = (count(text, "\nRssAnon:")+count(text, "\nVmSwap:"))<<10 + t.tables

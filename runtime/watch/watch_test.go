@@ -85,9 +85,12 @@ func (p *fakeProc) file(megabytes int) string {
 // status is that of a process which holds so many megabytes, named by somebody
 // who would like to seem small.
 func status(state string, parent, private, shared int) string {
-	return fmt.Sprintf("Name:\t\\nRssAnon: 0\nUmask:\t0022\nState:\t%s (of it)\nPPid:\t%d\nVmPeak:\t 1 kB\nRssAnon:\t%8d kB\nRssFile:\t 999999999 kB\nRssShmem:\t%8d kB\nVmPTE:\t 0 kB\nVmSwap:\t 0 kB\n",
+	return fmt.Sprintf("Name:\t\\nRssAnon: 0\nUmask:\t0022\nState:\t%s (of it)\nPPid:\t%d\nThreads:\t1\nVmPeak:\t 1 kB\nRssAnon:\t%8d kB\nRssFile:\t 999999999 kB\nRssShmem:\t%8d kB\nVmPTE:\t 0 kB\nVmSwap:\t 0 kB\n",
 		state, parent, private<<10, shared<<10)
 }
+
+// ofTwo is text, a status, of a process of two threads.
+func ofTwo(text string) string { return strings.Replace(text, "Threads:\t1", "Threads:\t2", 1) }
 
 // rollup is what smaps_rollup says of so many megabytes.
 func rollup(private, shared int) string {
@@ -109,10 +112,20 @@ func TestLook(t *testing.T) {
 			p.put("7/task/7/status", status("Z", 1, 20, 0))
 		}, 10, 0},
 		{"one whose first thread is over", func(p *fakeProc) {
-			p.put("7/status", status("Z", 1, 0, 0))
-			p.put("7/task/7/status", status("Z", 1, 0, 0))
-			p.put("7/task/9/status", status("R", 1, 40, 0))
+			p.put("7/status", ofTwo(status("Z", 1, 0, 0)))
+			p.put("7/task/7/status", ofTwo(status("Z", 1, 0, 0)))
+			p.put("7/task/9/status", ofTwo(status("R", 1, 40, 0)))
 		}, 50, 1},
+		{"one whose threads are ending", func(p *fakeProc) {
+			for _, name := range []string{"7", "7/task/7", "7/task/8"} {
+				p.put(name+"/status", "Name:\tx\nState:\tR (running)\nPPid:\t1\nThreads:\t2\n")
+			}
+		}, 10, 1},
+		{"one whose threads are not met", func(p *fakeProc) {
+			p.put("7/status", ofTwo(status("Z", 1, 0, 0)))
+			p.put("7/task/7/status", ofTwo(status("Z", 1, 0, 0)))
+			p.put("7/task/9/comm", "x")
+		}, limit, 1}, // a byte more, in fact
 		{"one that is gone", func(p *fakeProc) { p.put("7/comm", "x") }, 10, 0},
 		{"a descriptor costs a page", func(p *fakeProc) {
 			p.put("7/status", status("S", 1, 0, 0))

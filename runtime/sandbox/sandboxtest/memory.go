@@ -190,6 +190,19 @@ def work():
 threading.Thread(target=work).start()
 ctypes.CDLL(None).syscall(ctypes.c_long({"x86_64": 60, "aarch64": 93}[os.uname().machine]), 0)
 `},
+	{"of threads that replace one another", `
+start, stop = threading._start_new_thread, time.monotonic() + 2
+def work():
+    if time.monotonic() < stop:
+        start(work, ())
+        return
+    global x
+    x = bytearray(size)
+    held()
+    os._exit(0)
+start(work, ())
+ctypes.CDLL(None).syscall(ctypes.c_long({"x86_64": 60, "aarch64": 93}[os.uname().machine]), 0)
+`},
 }
 
 // toTake is the code of a kind that takes size bytes and holds them for seconds.
