@@ -101,13 +101,9 @@ func New(o Options) (*Runner, error) {
 		return nil, err
 	}
 	logrus.SetOutput(io.Discard) // libcontainer's; its errors come back to us
-	// Descriptors on their way through a socket count by user, and whose user has
-	// more of them than the sender may open cannot send any (unix(7)). Where code
-	// is the server's own user it is not to keep the server from that.
-	maxFiles := max(files.Max/2, min(files.Max, softFiles))
 	return &Runner{
 		dir: o.Dir, cgroup: o.Cgroup, limits: o.Limits, ids: ids, log: o.Log,
-		filter: loosenFilter(filter), self: self, swapLimit: swapLimit(), maxFiles: maxFiles,
+		filter: loosenFilter(filter), self: self, swapLimit: swapLimit(), maxFiles: ids.files(files.Max),
 		host: host, guard: watch.NewGuard(host, o.Log), behind: behind(), ipcLimits: ipcLimits(), tcpLimits: tcpLimits(),
 		roots: map[string]string{}, live: map[string]*Container{},
 	}, nil

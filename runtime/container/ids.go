@@ -51,6 +51,16 @@ func newIDs(total int64) *ids {
 	return &ids{single: slots < 1, taken: make([]bool, max(slots, 0))}
 }
 
+// files is how many descriptors a process may have where this one may have most.
+// Nobody may send one while more than his own limit are on their way for his
+// user (unix(7)): where that is the server's too, the server is to have more.
+func (i *ids) files(most uint64) uint64 {
+	if i.single {
+		return max(most/2, min(most, softFiles))
+	}
+	return most
+}
+
 // take returns a slice that no other sandbox has. Its release is to be called
 // once, when nothing runs in the sandbox any more.
 func (i *ids) take() (slice, func(), error) {

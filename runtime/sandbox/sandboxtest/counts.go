@@ -125,6 +125,41 @@ func ownCounts(t *testing.T, r sandbox.Runner) {
 	}
 }
 
+// sendAll leaves descriptors on their way through sockets until there may be no
+// more.
+const sendAll = `
+import array, errno, os, resource, socket
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+many = array.array("i", [os.open("/dev/null", os.O_RDONLY)] * 253)
+pairs, sent = [], 0
+try:
+    while sent < 3 * hard:
+        pairs.append(socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
+        pairs[-1][0].setblocking(False)
+        try:
+            while True:
+                pairs[-1][0].sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, many)])
+                sent += len(many)
+        except BlockingIOError:
+            pass
+    print("no end after", sent, flush=True)
+except OSError as e:
+    print("sent", errno.errorcode[e.errno], flush=True)
+`
+
+// onTheirWay checks that the server can pass descriptors to sandboxes while one
+// has as many on their way as it may.
+func onTheirWay(t *testing.T, r sandbox.Runner) {
+	other := Start(t, r, Spec())
+	stop := Start(t, r, Spec()).Background("sent", sendAll+"import time\ntime.sleep(600)")
+	other.Works()
+	Start(t, r, Spec()).Works()
+	if got := stop(); !got.Stopped || got.Out != "sent ETOOMANYREFS\n" {
+		t.Errorf("who sends all it can: %+v, want ETOOMANYREFS, and that it goes on", got)
+	}
+}
+
 // ownUser checks that the processes of two sandboxes are of two users, where the
 // server has more than one user to give.
 func ownUser(t *testing.T, r sandbox.Runner) {

@@ -56,6 +56,7 @@ var limits = []promise{
 	{"core dumps", coreDumps},
 	{"what a process may have", counts},
 	{"what the kernel counts for a user", ownCounts},
+	{"descriptors on their way", onTheirWay},
 	{"a user of its own", ownUser},
 }
 
