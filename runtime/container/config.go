@@ -126,7 +126,7 @@ func (r *Runner) cgroups(id, path string, l sandbox.Limits) *cgroups.Cgroup {
 // Process.Rlimits, which go before those of the configuration.
 func (r *Runner) rlimits(l sandbox.Limits) []configs.Rlimit {
 	all := []configs.Rlimit{
-		same(unix.RLIMIT_CORE, 0),
+		same(unix.RLIMIT_CORE, 1), // none, nor to a program of the host's: see the filter
 		{Type: unix.RLIMIT_NOFILE, Soft: softFiles, Hard: min(hardFiles, r.maxFiles)},
 		same(unix.RLIMIT_NPROC, uint64(l.PIDs)),
 		same(unix.RLIMIT_MEMLOCK, 64<<10),
@@ -156,9 +156,13 @@ func (r *Runner) process(own slice, l sandbox.Limits) *libcontainer.Process {
 	if own.single {
 		user, mode = 0, "single"
 	}
+	pages := "any"
+	if !r.memoryLimited() {
+		pages = "small" // what is watched comes in faults that tell how much it is
+	}
 	threads := strconv.Itoa(int(math.Ceil(l.CPUs)))
 	return &libcontainer.Process{
-		Args: []string{stepPath, "step", mode, filterPath, rootfs.Python, parentPath},
+		Args: []string{stepPath, "step", mode, pages, filterPath, rootfs.Python, parentPath},
 		Env: []string{
 			"PATH=/work/workspace/.venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/games",
 			"HOME=/tmp/home", "USER=agent", "LOGNAME=agent", "SHELL=/bin/bash", "LANG=C.UTF-8", "TERM=dumb", "TMPDIR=/tmp",

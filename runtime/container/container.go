@@ -65,7 +65,6 @@ type Runner struct {
 	ipcLimits bool               // they can be set
 	tcpLimits bool               // there are such
 	maxFiles  uint64
-	host      *watch.Host
 	guard     *watch.Guard
 	log       *slog.Logger
 	filter    []byte
@@ -104,7 +103,7 @@ func New(o Options) (*Runner, error) {
 	return &Runner{
 		dir: o.Dir, cgroup: o.Cgroup, limits: o.Limits, ids: ids, log: o.Log,
 		filter: loosenFilter(filter), self: self, swapLimit: swapLimit(), maxFiles: ids.files(files.Max),
-		host: host, guard: watch.NewGuard(host, o.Log), behind: behind(), ipcLimits: ipcLimits(), tcpLimits: tcpLimits(),
+		guard: watch.NewGuard(host, o.Log), behind: behind(), ipcLimits: ipcLimits(), tcpLimits: tcpLimits(),
 		roots: map[string]string{}, live: map[string]*Container{},
 	}, nil
 }
@@ -208,7 +207,7 @@ type Container struct {
 
 	release func()         // gives the ids back
 	watcher *watch.Watcher // nil where a control group limits memory
-	guarded *watch.Member  // nil where none does
+	guarded *watch.Member  // nil until it is started
 
 	mu        sync.Mutex
 	destroyed bool // mu
@@ -249,16 +248,17 @@ func (c *Container) start(root, group string, control *os.File) error {
 	return nil
 }
 
-// observe has a started sandbox watched: by a guard where a control group limits
-// its memory.
+// observe has a started sandbox watched where no control group limits its memory,
+// and guarded everywhere.
 func (c *Container) observe() (err error) {
 	enter := func(f func() error) error { return c.inNamespaces(unix.CLONE_NEWNS|unix.CLONE_NEWIPC, f) }
-	if c.r.memoryLimited() {
-		c.guarded = c.r.guard.Add(enter)
+	watched := !c.r.memoryLimited()
+	c.guarded = c.r.guard.Add(watched, enter)
+	if !watched {
 		return nil
 	}
 	log := c.r.log.With(slog.String("sandbox", c.id))
-	c.watcher, err = watch.Start(c.spec.Limits.MemoryBytes, c.r.host, log, enter)
+	c.watcher, err = watch.Start(c.spec.Limits.MemoryBytes, log, enter)
 	return err
 }
 

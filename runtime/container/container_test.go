@@ -168,7 +168,7 @@ func TestConfig(t *testing.T) {
 		return all
 	}
 	want := map[int]pair{
-		unix.RLIMIT_CORE: {0, 0}, unix.RLIMIT_NOFILE: {1024, 4096}, unix.RLIMIT_NPROC: {100, 100}, unix.RLIMIT_MEMLOCK: {64 << 10, 64 << 10},
+		unix.RLIMIT_CORE: {1, 1}, unix.RLIMIT_NOFILE: {1024, 4096}, unix.RLIMIT_NPROC: {100, 100}, unix.RLIMIT_MEMLOCK: {64 << 10, 64 << 10},
 		unix.RLIMIT_MSGQUEUE: {0, 0}, unix.RLIMIT_SIGPENDING: {4096, 4096}, unix.RLIMIT_FSIZE: {8 << 20, 8 << 20},
 		unix.RLIMIT_NICE: {0, 0}, unix.RLIMIT_RTPRIO: {0, 0},
 	}

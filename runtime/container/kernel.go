@@ -64,6 +64,8 @@ func (r *Runner) sysctls(own slice, l sandbox.Limits) map[string]string {
 		// count that (tcp(7)).
 		all["net.ipv4.tcp_rmem"] = "4096 131072 524288"
 		all["net.ipv4.tcp_wmem"] = "4096 16384 524288"
+		// A port is free again when its call is over.
+		all["net.ipv4.tcp_max_tw_buckets"] = "0"
 	}
 	if !r.ipcLimits {
 		return all

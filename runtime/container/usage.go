@@ -15,7 +15,7 @@ import (
 func (c *Container) Usage(context.Context) (u sandbox.Usage, err error) {
 	if c.watcher != nil {
 		kills, peak := c.watcher.Usage()
-		return sandbox.Usage{OOMKills: kills, PeakBytes: peak, Limited: true, Watched: true}, nil
+		return sandbox.Usage{OOMKills: kills + c.guarded.Kills(), PeakBytes: peak, Limited: true, Watched: true}, nil
 	}
 	state, err := c.lc.State()
 	if err != nil {

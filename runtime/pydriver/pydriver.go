@@ -32,8 +32,11 @@ var Source string
 // Bounds of waiting for a parent, which does nothing long itself.
 const (
 	readyTimeout = 20 * time.Second
-	// endTimeout is for a call to be over once its child was told to stop: half
-	// a second of grace, then the end of up to a thousand processes.
+	// stopTimeout is for a call to be over once its child was told to stop: half a
+	// second of grace, then the end of up to a thousand processes, with which the
+	// parent shares its processors. Then the sandbox is ended from outside.
+	stopTimeout = 2 * time.Second
+	// endTimeout is for what ends a sandbox.
 	endTimeout = 10 * time.Second
 	// beginTimeout is for a call to begin: the parent may have to end an import
 	// first, which takes long where the disk is slow.
@@ -327,7 +330,7 @@ func (p *Process) wait(ctx context.Context) sandbox.Exit {
 		return p.lost(ctx, "its first process ended")
 	case <-ctx.Done():
 	}
-	limit := time.NewTimer(endTimeout)
+	limit := time.NewTimer(stopTimeout)
 	defer limit.Stop()
 	if err := p.send("stop", nil); err != nil {
 		return p.lost(ctx, "its first process ended")

@@ -62,6 +62,10 @@ var allowed = []probe{
 	{call: "setpriority", name: "setpriority of oneself", args: []any{unix.PRIO_PROCESS, 0, 19}},
 	{call: "ioprio_set", name: "ioprio_set of oneself", args: []any{ioprioProcess, 0, 0}},
 	{call: "setrlimit", args: []any{unix.RLIMIT_NOFILE, 0}, want: unix.EFAULT},
+	{call: "setrlimit", name: "setrlimit of core dumps, which does nothing", args: []any{unix.RLIMIT_CORE, 0}},
+	{call: "prlimit64", name: "prlimit64 of core dumps, which does nothing", args: []any{0, unix.RLIMIT_CORE, 1, 0}},
+	{call: "prlimit64", name: "prlimit64 that asks for core dumps", args: []any{0, unix.RLIMIT_CORE, 0, make([]byte, 16)}},
+	{call: "prctl", name: "prctl of huge pages, which does nothing", args: []any{unix.PR_SET_THP_DISABLE, 0, 1, 1, 1}},
 
 	{call: "mknod", name: "mknod of a FIFO", args: []any{"fifo", unix.S_IFIFO | 0o600, 0}},
 	{call: "mknodat", name: "mknodat of a FIFO", args: []any{cwd, "fifo2", unix.S_IFIFO | 0o600, 0}},

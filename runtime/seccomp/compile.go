@@ -27,6 +27,7 @@ const (
 // What the program can answer.
 var (
 	allow  = bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
+	done   = bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO} // with no error
 	refuse = bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)}
 	nosys  = bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)}
 	kill   = bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS}
@@ -69,7 +70,7 @@ func decide(goarch string) (*decisions, error) {
 		}
 	}
 	for _, r := range rules {
-		if err := d.set(r.only, r.call, check(r.ways)...); err != nil {
+		if err := d.set(r.only, r.call, r.check()...); err != nil {
 			return nil, fmt.Errorf("rules: %w", err)
 		}
 	}
@@ -136,18 +137,22 @@ func search(spans []span) []bpf.Instruction {
 	return slices.Concat(branch, low, high)
 }
 
-// check allows if one of the ways does, and refuses otherwise.
-func check(ways []way) []bpf.Instruction {
+// check pretends if one of the ways to do so holds, allows if another one does,
+// and refuses otherwise.
+func (r rule) check() []bpf.Instruction {
 	var code []bpf.Instruction
-	for _, w := range ways {
-		code = append(code, w.check()...)
+	for _, w := range r.pretend {
+		code = append(code, w.check(done)...)
+	}
+	for _, w := range r.ways {
+		code = append(code, w.check(allow)...)
 	}
 	return append(code, refuse)
 }
 
-// check allows, or goes on behind itself.
-func (w way) check() []bpf.Instruction {
-	code := []bpf.Instruction{allow}
+// check answers, or goes on behind itself.
+func (w way) check(answer bpf.Instruction) []bpf.Instruction {
+	code := []bpf.Instruction{answer}
 	for _, t := range slices.Backward(w) {
 		at := offArgs + 8*t.arg
 		code = slices.Concat(half(at, uint32(t.mask), uint32(t.value), len(code)), code)

@@ -36,7 +36,7 @@ var groups = []group{
 		sendto sendmsg sendmmsg recvfrom recvmsg recvmmsg`},
 	{purpose: "processes and threads", calls: `
 		execve execveat exit exit_group wait4 waitid set_tid_address gettid getpid getppid
-		getpgid setpgid getsid setsid pidfd_open process_mrelease prctl rseq
+		getpgid setpgid getsid setsid pidfd_open process_mrelease rseq
 		futex futex_wait futex_wake futex_requeue futex_waitv set_robust_list get_robust_list`},
 	{purpose: "signals", calls: `
 		rt_sigaction rt_sigprocmask rt_sigpending rt_sigsuspend rt_sigtimedwait rt_sigreturn
@@ -48,7 +48,7 @@ var groups = []group{
 	{purpose: "scheduling and limits", calls: `
 		sched_yield sched_getaffinity sched_getattr sched_getparam sched_getscheduler
 		sched_get_priority_max sched_get_priority_min sched_rr_get_interval
-		getcpu getpriority ioprio_get getrlimit setrlimit getrusage`},
+		getcpu getpriority ioprio_get getrlimit getrusage`},
 	{purpose: "identity; without capabilities it cannot change to another's", calls: `
 		getuid geteuid getresuid getgid getegid getresgid getgroups capget capset
 		setuid setreuid setresuid setfsuid setgid setregid setresgid setfsgid setgroups`},
@@ -71,11 +71,14 @@ var groups = []group{
 const absent = `clone3 io_uring_setup io_uring_enter io_uring_register
 	io_setup io_submit io_getevents io_pgetevents io_cancel io_destroy`
 
-// A rule allows a call if one of its ways does, which are all the tests in it.
+// A rule allows a call if one of its ways does, which are all the tests in it;
+// but if one of those in pretend holds, the call does nothing and seems to
+// succeed.
 type rule struct {
-	call string
-	only string // as of group
-	ways []way
+	call    string
+	only    string // as of group
+	ways    []way
+	pretend []way
 }
 
 // A way is tests of arguments that must all hold.
@@ -102,6 +105,19 @@ const ioprioProcess = 1 // IOPRIO_WHO_PROCESS of ioprio_set(2)
 // which 0 is the caller: what is set on PID 1 or its threads would stay for the
 // calls to come.
 var oneself = []way{{equal(0, 0)}}
+
+// settable are ways in which argument arg is a limit of resources other than that
+// of core dumps, each with the tests of also.
+func settable(arg uint32, also ...test) []way {
+	const kinds = 16 // RLIM_NLIMITS
+	var ways []way
+	for kind := range uint64(kinds) {
+		if kind != unix.RLIMIT_CORE {
+			ways = append(ways, append(way{equal(arg, kind)}, also...))
+		}
+	}
+	return ways
+}
 
 // rules are the calls that are allowed with some arguments only.
 var rules = []rule{
@@ -136,7 +152,18 @@ var rules = []rule{
 	// The kernel makes two sockets of any family before it finds that most have no pairs.
 	{call: "socketpair", ways: []way{{equal(0, unix.AF_UNIX)}}},
 
-	{call: "prlimit64", ways: oneself},
+	// Core dumps are off by a limit of 1, which alone keeps the kernel from giving
+	// them to a program of the host's (core(5), a pipe in core_pattern): 0 does not.
+	// Programs that turn dumps off for themselves are not to fail.
+	{
+		call:    "prlimit64",
+		ways:    append(settable(1, equal(0, 0)), way{equal(0, 0), equal(2, 0)}), // or asked for
+		pretend: []way{{equal(0, 0), equal(1, unix.RLIMIT_CORE), equal(3, 0)}},
+	},
+	// Where no control group limits memory huge pages are off: one fault takes 2 MB,
+	// and who counts faults is not to be told of 4 kB. The option is an int.
+	{call: "prctl", ways: []way{{}}, pretend: []way{{{arg: 0, mask: 1<<32 - 1, value: unix.PR_SET_THP_DISABLE}}}},
+	{call: "setrlimit", ways: settable(0), pretend: []way{{equal(0, unix.RLIMIT_CORE)}}},
 	{call: "sched_setscheduler", ways: oneself},
 	{call: "sched_setparam", ways: oneself},
 	{call: "sched_setattr", ways: oneself},

@@ -128,6 +128,9 @@ var refused = []probe{
 	{call: "socket", name: "netlink of xfrm, bit 32", args: []any{unix.AF_NETLINK, unix.SOCK_RAW, uint64(1<<32 | unix.NETLINK_XFRM)}, want: unix.EPERM},
 	{call: "socketpair", name: "socketpair TIPC", args: []any{unix.AF_TIPC, unix.SOCK_STREAM, 0, make([]byte, 8)}, want: unix.EPERM},
 
+	{call: "prlimit64", name: "prlimit64 of core dumps, garbage above", args: []any{0, dropped | unix.RLIMIT_CORE, 1, 0}, want: unix.EPERM},
+	{call: "prlimit64", name: "prlimit64 of core dumps and their limit before", args: []any{0, unix.RLIMIT_CORE, 1, make([]byte, 16)}, want: unix.EPERM},
+	{call: "setrlimit", name: "setrlimit of core dumps, garbage above", args: []any{dropped | unix.RLIMIT_CORE, 1}, want: unix.EPERM},
 	{call: "prlimit64", name: "prlimit64 of PID 1", args: []any{pid1, unix.RLIMIT_NOFILE, 0, make([]byte, 16)}, want: unix.EPERM},
 	{call: "prlimit64", name: "prlimit64 of PID 1, garbage above", args: []any{dropped | pid1, unix.RLIMIT_NOFILE, 0, make([]byte, 16)}, want: unix.EPERM},
 	{call: "sched_setscheduler", name: "sched_setscheduler of PID 1", args: []any{pid1, -1, 0}, want: unix.EPERM},
@@ -263,7 +266,7 @@ func load(marked bool) error {
 	}
 	f := unsafe.Slice((*unix.SockFilter)(unsafe.Pointer(&p[0])), len(p)/8)
 	for i := range f {
-		if marked && f[i].Code == unix.BPF_RET && f[i].K&unix.SECCOMP_RET_ACTION_FULL == unix.SECCOMP_RET_ERRNO {
+		if marked && f[i].Code == unix.BPF_RET && f[i].K&unix.SECCOMP_RET_ACTION_FULL == unix.SECCOMP_RET_ERRNO && f[i].K != done.Val {
 			f[i].K = unix.SECCOMP_RET_ERRNO | uint32(marker)
 		}
 	}

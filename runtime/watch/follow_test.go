@@ -2,25 +2,16 @@ package watch
 
 import (
 	"log/slog"
-	"os"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// watched starts a watcher of a fakeProc, in which only the first process runs,
-// on a host that lacks nothing.
+// watched starts a watcher of a fakeProc, in which only the first process runs.
 func watched(t *testing.T, limit int64) (*Watcher, *fakeProc) {
 	t.Helper()
 	p := newFakeProc(t)
-	p.put("meminfo", "MemTotal: 64000000 kB\nMemFree: 1 kB\nMemAvailable: 60000000 kB\n")
-	f, err := os.Open(filepath.Join(p.dir, "meminfo"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.Close() })
-	return newWatcher(limit, p.inside, &Host{meminfo: f}, slog.New(slog.DiscardHandler)), p
+	return newWatcher(limit, p.inside, slog.New(slog.DiscardHandler)), p
 }
 
 // pass lets time pass in a bubble of synctest.

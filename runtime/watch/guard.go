@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// A Guard looks at the host this often: at one that has little memory left, and
-// at one with enough. What nobody counts is taken at some 100 MB/s, and a
-// processor opens a million files a second.
+// A Guard looks at the host this often: at one that has little memory left, the
+// sooner the less it is; at one with none; and at one with enough. A processor
+// opens a million files a second.
 const (
+	guardLeast = 10 * time.Millisecond
 	guardSoon  = 100 * time.Millisecond
 	guardLater = 500 * time.Millisecond
 	// guardEnough is left of a host that has enough for one guardLater.
 	guardEnough = 4 << 30
 )
 
-// A Guard stands beside control groups, which count neither the files that all of
-// the host may have open, nor netlink answers that nobody reads, nor in version 1
-// what is in TCP and UDP sockets. When the host is short of memory or of files it
-// ends the calls of sandboxes that may hold such: those with very many
-// descriptors, with many sockets, or with sockets on their way through others. It
-// looks into sandboxes only then. Its methods may be called from several
-// goroutines.
+// A Guard looks after what no limit of a sandbox counts, and what one that is
+// watched can hide: the files that all of the host may have open, what is unread
+// in sockets, what is on its way through them, memory files that nobody has
+// touched where they are mapped. When the host is short of memory or of files it
+// ends the calls of sandboxes that may hold such. It looks into sandboxes only
+// then. Its methods may be called from several goroutines.
 type Guard struct {
 	host *Host
 	log  *slog.Logger
@@ -50,21 +50,23 @@ func (g *Guard) Close() {
 
 // A Member is a sandbox that a Guard looks into.
 type Member struct {
-	g     *Guard
-	open  func() (*inside, error)
-	kills atomic.Uint64
+	g       *Guard
+	watched bool
+	open    func() (*inside, error)
+	kills   atomic.Uint64
 
 	mu      sync.Mutex // held while somebody looks
 	removed bool       // mu
 }
 
-// Add adds a sandbox; enter is that of Start. The caller removes it.
-func (g *Guard) Add(enter func(f func() error) error) *Member {
-	return g.add(func() (*inside, error) { return openInside(enter) })
+// Add adds a sandbox, which has a Watcher or else a control group that counts its
+// memory; enter is that of Start. The caller removes it.
+func (g *Guard) Add(watched bool, enter func(f func() error) error) *Member {
+	return g.add(watched, func() (*inside, error) { return openInside(enter) })
 }
 
-func (g *Guard) add(open func() (*inside, error)) *Member {
-	m := &Member{g: g, open: open}
+func (g *Guard) add(watched bool, open func() (*inside, error)) *Member {
+	m := &Member{g: g, watched: watched, open: open}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.members[m] = true
@@ -115,7 +117,7 @@ func (g *Guard) check() time.Duration {
 	case left >= guardEnough:
 		return guardLater
 	default:
-		return guardSoon
+		return max(wait(left), guardLeast)
 	}
 	for _, m := range all {
 		if err := m.end(); err != nil {
@@ -137,7 +139,8 @@ func (m *Member) end() error {
 		return err
 	}
 	defer in.close()
-	if h, err := in.held(); err != nil || !h.inSockets(in) {
+	h, err := in.held()
+	if err != nil || !h.inSockets(in) && !(m.watched && h.inMappings(in)) {
 		return err
 	}
 	m.kills.Add(1) // first: who learns of a process's end asks for the reason at once

@@ -45,7 +45,7 @@ func TestGuard(t *testing.T) {
 		looks := [2]int{}
 		var members [2]*Member
 		for i := range members {
-			members[i] = g.add(func() (*inside, error) {
+			members[i] = g.add(i == 1, func() (*inside, error) {
 				looks[i]++
 				return nil, errors.New("nothing to see")
 			})

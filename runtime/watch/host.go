@@ -6,31 +6,19 @@ import (
 	"os"
 	"runtime"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// A Host tells how much memory is left on it. There is memory that no look finds
-// in a sandbox: that of a memory file which is mapped in part alone, or whose
-// descriptor is on its way through a socket; what is in sockets; what the kernel
-// needs for mappings. All of it together is bounded here: when the host itself
-// is short of memory, calls end that hold what cannot be counted.
+// A Host tells how much memory is left on it, and whether it is short of files.
 type Host struct {
 	meminfo *os.File
 	fileNr  *os.File
-
-	mu   sync.Mutex
-	at   time.Time // mu; of the last reading
-	last uint64    // mu
 }
-
-// fresh is how old a reading may be: several watchers share one.
-const fresh = time.Millisecond
 
 // OpenHost opens what tells of this host's memory and open files: files like
 // /proc/meminfo and /proc/sys/fs/file-nr. They are open as long as the process
-// lives. A Host may be used by several Watchers and Guards.
+// lives.
 func OpenHost(meminfo, fileNr string) (*Host, error) {
 	h := &Host{}
 	var err error
@@ -57,15 +45,9 @@ func (h *Host) manyFiles() bool {
 
 // left returns how much memory there is beyond what the host needs itself.
 func (h *Host) left() uint64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if time.Since(h.at) < fresh {
-		return h.last
-	}
 	buf := make([]byte, 4<<10)
 	n, _ := h.meminfo.ReadAt(buf, 0) // it ends before the buffer does
-	h.at, h.last = time.Now(), leftOf(buf[:n])
-	return h.last
+	return leftOf(buf[:n])
 }
 
 // leftOf is left by the text of proc_meminfo(5). A host needs a sixteenth, but
@@ -99,12 +81,6 @@ const manySockets = 256
 // manyMappings is the same of mappings, each of which costs the kernel some 250
 // bytes.
 const manyMappings = 100_000
-
-// hides says whether the sandbox holds memory that cannot be counted.
-func (in *inside) hides() bool {
-	h, err := in.held()
-	return err == nil && (h.inSockets(in) || h.inMappings(in))
-}
 
 // A holding is what a sandbox's processes have: their folders below /proc, and
 // the files that they hold.

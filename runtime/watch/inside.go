@@ -38,6 +38,9 @@ const (
 	// taken to be of farFile bytes, as many as a pipe holds.
 	maxFiles = 32 << 10
 	farFile  = 64 << 10
+	// maxTables is how many bytes of page tables are walked in a look: 4 ms for each
+	// megabyte. Where there are more, all that processes map counts as theirs.
+	maxTables = 96 << 20
 	// nearFile is what a descriptor costs the kernel, more or less: one end of a
 	// pipe of two pages, which it is once its user has many.
 	nearFile = 4 << 10
@@ -156,6 +159,7 @@ func (in *inside) look(limit uint64) (held uint64, others int, err error) {
 		hidden = hidden || t.hidden
 		sum.private += t.private
 		sum.shared += t.shared
+		sum.tables += t.tables
 		if pid != 1 { // which is ours, and holds no file for long
 			others++
 			files.add(t.dir + "/fd")
@@ -165,7 +169,7 @@ func (in *inside) look(limit uint64) (held uint64, others int, err error) {
 	// What is shared by several was counted for each, and shared memory that is
 	// a file's twice: this is the most that it can be.
 	held = sum.private + sum.shared + files.bytes
-	if held+uint64(len(tasks))*inexact() > limit {
+	if held+uint64(len(tasks))*inexact() > limit && sum.tables <= maxTables {
 		held = in.better(tasks, files, limit)
 	}
 	if hidden { // no program of good will is so

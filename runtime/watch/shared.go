@@ -15,8 +15,10 @@ import (
 // that the sandbox has, in the segments of System V, in memory files that a
 // descriptor holds. What is left are memory files that are mapped alone.
 
-// placeBytes returns how much the file systems in memory hold.
+// placeBytes returns how much the file systems in memory hold, with what the
+// kernel needs for their files.
 func (in *inside) placeBytes() uint64 {
+	const inode = 1 << 10 // what one costs the kernel, with its name
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	sum := uint64(0)
@@ -24,6 +26,7 @@ func (in *inside) placeBytes() uint64 {
 		var st unix.Statfs_t
 		if err := unix.Fstatfs(int(f.Fd()), &st); err == nil {
 			sum += (st.Blocks - min(st.Bfree, st.Blocks)) * uint64(st.Bsize)
+			sum += (st.Files - min(st.Ffree, st.Files)) * inode
 		}
 	}
 	return sum

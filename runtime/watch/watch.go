@@ -31,9 +31,6 @@ const (
 	longestWait  = 100 * time.Millisecond
 )
 
-// lowLeft is taken to be left of a host that has nothing left.
-const lowLeft = 128 << 20
-
 // beginWait is how long a call that was told of may take to begin: the parent may
 // have to end an import first.
 const beginWait = time.Minute
@@ -48,7 +45,6 @@ const endWait = 10 * time.Second
 type Watcher struct {
 	limit  uint64
 	inside *inside
-	host   *Host
 	log    *slog.Logger
 	wake   chan struct{}
 	stop   chan struct{}
@@ -63,18 +59,18 @@ type Watcher struct {
 // Start watches a sandbox, in which only the first process runs, until Close.
 // enter runs a function on a thread that is in the sandbox's mount and IPC
 // namespaces. The limit is in bytes.
-func Start(limit int64, h *Host, log *slog.Logger, enter func(f func() error) error) (*Watcher, error) {
+func Start(limit int64, log *slog.Logger, enter func(f func() error) error) (*Watcher, error) {
 	in, err := openInside(enter)
 	if err != nil {
 		return nil, err
 	}
-	return newWatcher(limit, in, h, log), nil
+	return newWatcher(limit, in, log), nil
 }
 
 // newWatcher takes over in.
-func newWatcher(limit int64, in *inside, h *Host, log *slog.Logger) *Watcher {
+func newWatcher(limit int64, in *inside, log *slog.Logger) *Watcher {
 	w := &Watcher{
-		limit: uint64(limit), inside: in, host: h, log: log,
+		limit: uint64(limit), inside: in, log: log,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go w.watch()
@@ -165,12 +161,8 @@ func (w *Watcher) look() (others int, next time.Duration) {
 		w.log.Error("look into a sandbox", slog.Any("error", err))
 		return -1, longestWait
 	}
-	// What the host lacks, it lacks for longer than a look.
-	onHost := w.host.left()
-	left := min(w.limit-min(held, w.limit), max(onHost, lowLeft))
-	past := others > 0 && (held > w.limit || onHost == 0 && w.inside.hides())
-	next = max(wait(left), time.Since(start))
-	if past {
+	next = max(wait(w.limit-min(held, w.limit)), time.Since(start))
+	if others > 0 && held > w.limit {
 		w.end(held)
 	} else {
 		w.note(held)

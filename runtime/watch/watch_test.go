@@ -167,6 +167,11 @@ func TestLook(t *testing.T) {
 			p.put("7/smaps", smaps(p.file(1), 41))
 			p.holds("7", file)
 		}, 101, 1},
+		{"page tables that take long to walk", func(p *fakeProc) {
+			tables := fmt.Sprintf("VmPTE:\t%d kB", maxTables>>10+1)
+			p.put("7/status", strings.Replace(status("S", 1, 20, 0), "VmPTE:\t 0 kB", tables, 1))
+			p.put("7/smaps_rollup", rollup(1, 0))
+		}, 10 + 20 + maxTables>>20, 1},
 		{"maps that never end", func(p *fakeProc) {
 			file := p.file(40)
 			p.put("7/status", status("S", 1, 20, 40))
@@ -386,8 +391,12 @@ func TestHides(t *testing.T) {
 			p := newFakeProc(t)
 			p.put("7/status", status("S", 1, 1, 1))
 			tt.make(p)
-			if got := p.hides(); got != tt.want {
-				t.Errorf("hides = %v, want %v", got, tt.want)
+			h, err := p.held()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := h.inSockets(p.inside) || h.inMappings(p.inside); got != tt.want {
+				t.Errorf("holds what is not counted = %v, want %v", got, tt.want)
 			}
 		})
 	}

@@ -32,6 +32,8 @@ func TestLimits(t *testing.T) {
 			{"forks", "Resource temporarily unavailable"},
 			{"forks", "alive"},
 			{"spin", "alive"},
+			{"crash", "crashed 6\ncrashed 6\n"},
+			{"crash", "alive"},
 		} {
 			if !strings.Contains(blocks[user+" "+want.block], want.text) {
 				t.Errorf("%s, %s: no %q in:\n%s", user, want.block, want.text, blocks[user+" "+want.block])
@@ -42,6 +44,10 @@ func TestLimits(t *testing.T) {
 		}
 		if share := number(t, blocks[user+" spin"], `share ([0-9.]+)`); share < 0.05 || share > 0.65 {
 			t.Errorf("three spinning processes of %s had %v of a processor, want at most 0.5 (and a measure of it)", user, share)
+		}
+		// Two crashes in a sandbox and one outside, whose limit is 0.
+		if n := number(t, blocks[user+" cores"], `(\d+)`); n != 1 {
+			t.Errorf("the host's handler had %v core dumps of %s, want 1: that of the crash outside", n, user)
 		}
 		if left := strings.TrimSpace(blocks[user+" left"]); left != "" {
 			t.Errorf("control groups left by %s: %s", user, left)

@@ -73,7 +73,7 @@ func counts(t *testing.T, r sandbox.Runner) {
 		"file size":       {0.0, "EFBIG"},
 		"locked pages":    {true, "ENOMEM"},
 		"message queues":  {0.0, "EPERM"},
-		"core":            {0.0, 0.0},
+		"core":            {1.0, 1.0},
 		"higher limit":    {0.0, "EPERM"},
 		"better priority": {0.0, "EPERM"},
 		"real time":       {0.0, "EPERM"},

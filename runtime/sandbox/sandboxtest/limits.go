@@ -225,7 +225,7 @@ func coreDumps(t *testing.T, r sandbox.Runner) {
 		t.Errorf("abort: %+v, want signal %d", got, unix.SIGABRT)
 	}
 	got := b.Print("import os, resource; print(resource.getrlimit(resource.RLIMIT_CORE), os.listdir('/work'))")
-	if got != "(0, 0) []\n" {
-		t.Errorf("limit of core dumps and what is in /work = %q, want (0, 0) and nothing", got)
+	if got != "(1, 1) []\n" {
+		t.Errorf("limit of core dumps and what is in /work = %q, want (1, 1) and nothing", got)
 	}
 }

@@ -46,7 +46,7 @@ func TestTry(t *testing.T) {
 // temporary files need not be.
 func memory(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "doctor-test-")
+	dir, err := os.MkdirTemp("/dev/shm", "doctor-test-") //nolint:usetesting // that of tests may be on any file system
 	if err != nil {
 		t.Fatal(err)
 	}

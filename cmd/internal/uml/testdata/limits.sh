@@ -50,13 +50,42 @@ total = sum(used(p) for p in os.listdir("/proc") if p.isdigit() and p != "1")
 print("share", round(total / (time.monotonic() - start), 2))
 EOF
 
+cat > /run/crash.py <<'EOF'
+import os, resource
+for off in (False, True):
+    if os.fork() == 0:
+        if off:
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        os.abort()
+    print("crashed", os.wait()[1] & 127)
+EOF
+# A program of the host's that the kernel gives core dumps to (core(5)).
+cat > /run/handler <<'EOF'
+#!/bin/sh
+cat > /dev/null
+echo "$1" >> /run/cores
+EOF
+chmod 755 /run/handler
+echo '|/run/handler %p' > /proc/sys/kernel/core_pattern
+
+# cores prints how many dumps the handler has had, of how many crashes of its own.
+cores() {
+	"$@" sh -c 'ulimit -c 0; kill -ABRT $$'
+	for i in 1 2 3 4 5 6 7 8 9 10; do
+		[ -s /run/cores ] && break
+		sleep 0.2
+	done
+	wc -l < /run/cores
+	rm -f /run/cores
+}
+
 # check USER PREFIX... runs cloche by way of PREFIX.
 check() {
 	user=$1
 	shift
 	echo "== $user doctor"
 	"$@" "$PROGRAMS/cloche" --config /run/config.toml doctor
-	for what in memory forks spin; do
+	for what in memory forks spin crash; do
 		echo "== $user $what"
 		# The prompt goes on after a call that failed: the next one has to work.
 		{
@@ -65,6 +94,8 @@ check() {
 		} | sed -e ':a' -e '$!N;s/\n/\\n/;ta' -e "s/\\\\nprint('alive')/\nprint('alive')/" |
 			"$@" "$PROGRAMS/cloche" --config /run/config.toml run 2>&1
 	done
+	echo "== $user cores"
+	cores "$@" 2> /dev/null
 	echo "== $user left"
 	find /sys/fs/cgroup -depth -path '*cloche*/*' -type d
 	find /sys/fs/cgroup -name 'cloche-*' -type d
