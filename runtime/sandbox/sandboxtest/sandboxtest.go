@@ -24,9 +24,12 @@ var promises = []promise{
 	{"no privilege", noPrivilege},
 	{"one user", oneUser},
 	{"descriptors", descriptors},
+	{"devices", devices},
+	{"streams", streams},
 	{"names of the host", namesOfTheHost},
 	{"what proc hides", hiddenProc},
 
+	{"what will not end is killed", killed},
 	{"places are empty", emptyPlaces},
 	{"Refresh empties the places", refreshEmpties},
 	{"Refresh removes System V objects", refreshRemovesSystemV},
