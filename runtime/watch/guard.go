@@ -140,8 +140,11 @@ func (m *Member) end() error {
 	}
 	defer in.close()
 	h, err := in.held()
-	if err != nil || !h.inSockets(in) && !(m.watched && h.inMappings(in)) {
+	if err != nil {
 		return err
+	}
+	if hides := h.inSockets(in) || m.watched && h.inMappings(in); !hides {
+		return nil
 	}
 	m.kills.Add(1) // first: who learns of a process's end asks for the reason at once
 	return in.endOthers(m.g.stop)
