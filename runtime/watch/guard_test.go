@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,20 +43,19 @@ func TestGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, set := guarded(t)
 		defer g.Close()
-		looks := [2]int{}
+		var looks [2]atomic.Int32
 		var members [2]*Member
 		for i := range members {
 			members[i] = g.add(i == 1, func() (*inside, error) {
-				looks[i]++
+				looks[i].Add(1)
 				return nil, errors.New("nothing to see")
 			})
 		}
 		check := func(when string, d time.Duration, first, second int) {
 			t.Helper()
-			looks = [2]int{}
 			pass(d)
-			if looks != [2]int{first, second} {
-				t.Errorf("%s: looked %v times, want %d and %d", when, looks, first, second)
+			if a, b := int(looks[0].Swap(0)), int(looks[1].Swap(0)); a != first || b != second {
+				t.Errorf("%s: looked %d and %d times, want %d and %d", when, a, b, first, second)
 			}
 		}
 		check("enough is left", time.Hour, 0, 0)
