@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/opencontainers/runc/libcontainer"
 	"github.com/opencontainers/runc/libcontainer/configs"
@@ -283,6 +284,10 @@ func pidfd(p *libcontainer.Process) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "first process"), nil
 }
 
+// killTime is how long the processes of a sandbox may take to end. A thousand of
+// them take some 0.1 s, but longer when they have to give memory back.
+const killTime = 3 * time.Second
+
 // Destroy implements sandbox.Container.
 func (c *Container) Destroy(context.Context) error { return c.destroy() }
 
@@ -294,6 +299,15 @@ func (c *Container) destroy() error {
 	}
 	if err := c.lc.Signal(unix.SIGKILL); err != nil && !errors.Is(err, libcontainer.ErrNotRunning) {
 		c.r.log.Warn("kill sandbox", slog.String("sandbox", c.id), slog.Any("error", err))
+	}
+	// Once the first process is waited for, every other one of its namespace is
+	// gone, and the control groups are empty (pid_namespaces(7)). What a freezer
+	// holds ends when libcontainer thaws it.
+	timer := time.NewTimer(killTime)
+	defer timer.Stop()
+	select {
+	case <-c.done:
+	case <-timer.C:
 	}
 	if err := c.lc.Destroy(); err != nil {
 		return fmt.Errorf("destroy sandbox: %w", err)

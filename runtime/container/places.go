@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"cloche.dev/cloche/runtime/rootfs"
+	"cloche.dev/cloche/runtime/thread"
 )
 
 // A place is a directory that each call gets afresh.
@@ -148,12 +148,7 @@ func (c *Container) inNamespaces(kinds int, f func() error) error {
 	}
 	var ferr error
 	err = self.Control(func(pidfd uintptr) {
-		done := make(chan error, 1)
-		go func() {
-			runtime.LockOSThread() // and never unlocked: the runtime ends the thread
-			done <- join(int(pidfd), kinds, f)
-		}()
-		ferr = <-done
+		ferr = thread.Run(func() error { return join(int(pidfd), kinds, f) })
 	})
 	if err != nil {
 		return fmt.Errorf("use the sandbox's first process: %w", err)

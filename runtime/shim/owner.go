@@ -2,9 +2,10 @@ package shim
 
 import (
 	"fmt"
-	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"cloche.dev/cloche/runtime/thread"
 )
 
 // asOwner runs f on a thread whose effective user is uid, with all the
@@ -14,17 +15,12 @@ import (
 // whose other services need theirs. The thread ends with f.
 // Preconditions: this process is root.
 func asOwner(uid int, f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the runtime ends the thread
-		done <- func() error {
-			if err := becomeOwner(uid); err != nil {
-				return fmt.Errorf("become the owner of the shim's namespaces: %w", err)
-			}
-			return f()
-		}()
-	}()
-	return <-done
+	return thread.Run(func() error {
+		if err := becomeOwner(uid); err != nil {
+			return fmt.Errorf("become the owner of the shim's namespaces: %w", err)
+		}
+		return f()
+	})
 }
 
 // becomeOwner sets the effective user of the calling thread.
