@@ -20,7 +20,7 @@ func TestLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	programs := filepath.Dir(build.Programs(t))
-	out := Run(t, "PROGRAMS="+programs+"\n"+string(script), "1500M", 4*time.Minute)
+	out := Run(t, "PROGRAMS="+programs+"\n"+string(script), "1500M", 8*time.Minute)
 	blocks := blocksOf(out)
 	for _, user := range []string{"root", "user"} {
 		for _, want := range []struct{ block, text string }{
