@@ -22,8 +22,8 @@ import (
 // python is the interpreter of sandboxes.
 const python = "/usr/bin/python3"
 
-// unmet ends the test: something that it needs is not there.
-func unmet(tb testing.TB, reason string) {
+// Unmet ends the test: something that it needs, which reason names, is not there.
+func Unmet(tb testing.TB, reason string) {
 	tb.Helper()
 	if os.Getenv("CI") == "true" {
 		tb.Fatal(reason)
@@ -35,7 +35,7 @@ func unmet(tb testing.TB, reason string) {
 func Root(tb testing.TB) {
 	tb.Helper()
 	if os.Getuid() != 0 {
-		unmet(tb, "this test needs root")
+		Unmet(tb, "this test needs root")
 	}
 }
 
@@ -59,7 +59,7 @@ func LongTests() bool { return os.Getenv(longVariable) != "" }
 func Namespaces(tb testing.TB) {
 	tb.Helper()
 	if err := namespaces(); err != nil {
-		unmet(tb, fmt.Sprintf("user %d may not make namespaces: %v", os.Getuid(), err))
+		Unmet(tb, fmt.Sprintf("user %d may not make namespaces: %v", os.Getuid(), err))
 	}
 }
 
@@ -77,7 +77,17 @@ var namespaces = sync.OnceValue(func() error {
 func Python(tb testing.TB) {
 	tb.Helper()
 	if err := unix.Access(python, unix.X_OK); err != nil {
-		unmet(tb, fmt.Sprintf("%s cannot be run: %v", python, err))
+		Unmet(tb, fmt.Sprintf("%s cannot be run: %v", python, err))
+	}
+}
+
+// Files is for tests of what distributions have at those places.
+func Files(tb testing.TB, names ...string) {
+	tb.Helper()
+	for _, name := range names {
+		if err := unix.Access(name, unix.F_OK); err != nil {
+			Unmet(tb, fmt.Sprintf("this host has no %s: %v", name, err))
+		}
 	}
 }
 
@@ -87,7 +97,7 @@ func Programs(tb testing.TB, names ...string) {
 	tb.Helper()
 	for _, name := range names {
 		if err := unix.Access(filepath.Join("/usr/bin", name), unix.X_OK); err != nil {
-			unmet(tb, fmt.Sprintf("/usr/bin/%s cannot be run: %v", name, err))
+			Unmet(tb, fmt.Sprintf("/usr/bin/%s cannot be run: %v", name, err))
 		}
 	}
 }
@@ -97,7 +107,7 @@ func OpenBLAS(tb testing.TB) {
 	tb.Helper()
 	Modules(tb, "numpy")
 	if found, err := filepath.Glob("/usr/lib/*/libopenblas.so.0"); err != nil || len(found) == 0 {
-		unmet(tb, "numpy computes in one thread; needed is what Debian calls libopenblas0-pthread")
+		Unmet(tb, "numpy computes in one thread; needed is what Debian calls libopenblas0-pthread")
 	}
 }
 
@@ -108,7 +118,7 @@ func Modules(tb testing.TB, names ...string) {
 	const find = "import importlib.util, sys; sys.exit(' '.join(n for n in sys.argv[1:] if not importlib.util.find_spec(n)) or None)"
 	cmd := exec.CommandContext(tb.Context(), python, append([]string{"-I", "-c", find}, names...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		unmet(tb, fmt.Sprintf("%s has no %s", python, strings.TrimSpace(string(out))))
+		Unmet(tb, fmt.Sprintf("%s has no %s", python, strings.TrimSpace(string(out))))
 	}
 }
 
@@ -118,7 +128,7 @@ func Cgroup(tb testing.TB) {
 	tb.Helper()
 	Root(tb)
 	if err := cgroups(); err != nil {
-		unmet(tb, fmt.Sprintf("control groups cannot be used: %v", err))
+		Unmet(tb, fmt.Sprintf("control groups cannot be used: %v", err))
 	}
 }
 

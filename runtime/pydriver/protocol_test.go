@@ -111,9 +111,6 @@ func TestSandboxThatCannotBeStarted(t *testing.T) {
 // TestUnresponsiveParent: one that does not say how the call ended is given up
 // some time after the call was told to stop.
 func TestUnresponsiveParent(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for the end of a time limit")
-	}
 	hang := make(chan struct{})
 	f := &sandboxtest.Fake{Call: func(_ *sandboxtest.FakeBox, _ string, out, _ io.Writer, _ <-chan struct{}) int {
 		_, _ = io.WriteString(out, "part")

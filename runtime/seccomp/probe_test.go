@@ -178,9 +178,12 @@ func TestProbes(t *testing.T) {
 				if tt.mark && i < len(refused) {
 					p.want = marker
 				}
+				if _, ok := tables[runtime.GOARCH].SyscallNames[p.call]; !ok {
+					continue // the other architecture's
+				}
 				t.Run(p.name, func(t *testing.T) {
 					if errno, ok := got[p.name]; !ok {
-						t.Skipf("%s has no %s", runtime.GOARCH, p.call)
+						t.Errorf("%s was not tried", p.call)
 					} else if errno != p.want {
 						t.Errorf("%s = %q, want %q", p.name, errno, p.want)
 					}

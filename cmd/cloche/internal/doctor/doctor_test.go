@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -282,6 +283,6 @@ func noConfig(t *testing.T) {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	if path, err := config.Find(""); err != nil || path != "" {
-		t.Skipf("this machine has a configuration, %s (%v)", path, err)
+		need.Unmet(t, fmt.Sprintf("this machine has a configuration, %s (%v)", path, err))
 	}
 }
