@@ -43,6 +43,7 @@ func run(args []string) error {
 	flags.BoolVar(&o.Limits.Memory, "limit-memory", false, "memory can be limited there")
 	flags.BoolVar(&o.Limits.CPU, "limit-cpu", false, "processor time can be limited there")
 	flags.BoolVar(&o.Limits.PIDs, "limit-pids", false, "processes can be limited there")
+	flags.BoolVar(&o.Cold, "cold", false, "sandboxes start from no template")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}

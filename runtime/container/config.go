@@ -149,8 +149,8 @@ func (r *Runner) rlimits(l sandbox.Limits) []configs.Rlimit {
 
 func same(kind int, n uint64) configs.Rlimit { return configs.Rlimit{Type: kind, Soft: n, Hard: n} }
 
-// process is the first process: the step, which becomes Python.
-func (r *Runner) process(own slice, l sandbox.Limits) *libcontainer.Process {
+// process is the first process: the step, which becomes Python with arguments.
+func (r *Runner) process(own slice, l sandbox.Limits, filter string, arguments ...string) *libcontainer.Process {
 	user := agent
 	mode := "plain"
 	if own.single {
@@ -160,17 +160,20 @@ func (r *Runner) process(own slice, l sandbox.Limits) *libcontainer.Process {
 	if !r.memoryLimited() {
 		pages = "small" // what is watched comes in faults that tell how much it is
 	}
-	threads := strconv.Itoa(int(math.Ceil(l.CPUs)))
+	n := threads(l)
 	return &libcontainer.Process{
-		Args: []string{stepPath, "step", mode, pages, filterPath, rootfs.Python, parentPath},
+		Args: append([]string{stepPath, "step", mode, pages, filter, rootfs.Python, parentPath}, arguments...),
 		Env: []string{
 			"PATH=/work/workspace/.venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/games",
 			"HOME=/tmp/home", "USER=agent", "LOGNAME=agent", "SHELL=/bin/bash", "LANG=C.UTF-8", "TERM=dumb", "TMPDIR=/tmp",
 			"WORKSPACE_DIR=/work/workspace", "MPLBACKEND=agg", "MPLCONFIGDIR=/tmp/home/.config/matplotlib",
-			"OPENBLAS_NUM_THREADS=" + threads, "OMP_NUM_THREADS=" + threads,
+			"OPENBLAS_NUM_THREADS=" + n, "OMP_NUM_THREADS=" + n,
 			"PYTHONDONTWRITEBYTECODE=1",
 		},
 		UID: user, GID: user, Cwd: "/", Init: true,
 		Rlimits: r.rlimits(l),
 	}
 }
+
+// threads is how many of them libraries are to start, as the environment says it.
+func threads(l sandbox.Limits) string { return strconv.Itoa(int(math.Ceil(l.CPUs))) }

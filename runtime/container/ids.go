@@ -96,6 +96,15 @@ func (s slice) inside() []configs.IDMap {
 	return []configs.IDMap{{ContainerID: 0, HostID: int64(s.first), Size: sandbox.IDs}}
 }
 
+// line is the map as user_namespaces(7) writes it, "" for a single id, which a
+// process can map to itself.
+func (s slice) line() string {
+	if s.single {
+		return ""
+	}
+	return fmt.Sprintf("0 %d %d", s.first, sandbox.IDs)
+}
+
 // agent is the id, in the shim's namespace, of the user that code runs as.
 func (s slice) agent() int {
 	if s.single {

@@ -1,10 +1,10 @@
 // The step between libcontainer and Python, inside the sandbox:
 //
-//     shim step plain|single any|small FILTER PROGRAM [ARGUMENT]…
+//     shim step plain|single any|small FILTER|- PROGRAM [ARGUMENT]…
 //
 // It runs before Go's runtime starts, since only a process with one thread may
 // enter a user namespace. It turns huge pages off if they are to be small, loads
-// the filter and becomes PROGRAM. What goes wrong is said on standard error, and
+// the filter if there is to be one and becomes PROGRAM. What goes wrong is said on standard error, and
 // the exit status is 125.
 
 #define _GNU_SOURCE
@@ -94,7 +94,8 @@ __attribute__((constructor(101))) static void step(int argc, char **argv, char *
 	// It stays with all that come from this process (PR_SET_THP_DISABLE(2const)).
 	if (!strcmp(argv[3], "small") && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) && errno != EINVAL)
 		fail("huge pages");
-	load_filter(argv[4]);
+	if (strcmp(argv[4], "-"))
+		load_filter(argv[4]);
 	execve(argv[5], argv + 5, envp);
 	fail(argv[5]);
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
@@ -53,25 +52,15 @@ func start(t *testing.T, preload ...string) *sandboxtest.Box {
 	return sandboxtest.Start(t, newRunner(t), sandboxtest.Spec(), preload...)
 }
 
-// preloaded starts a sandbox and waits until its parent has imported modules.
+// preloaded starts a sandbox whose parent has imported modules.
 func preloaded(t *testing.T, modules ...string) *sandboxtest.Box {
 	t.Helper()
 	need.Modules(t, modules...)
 	b := start(t, modules...)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	end := time.After(sandboxtest.Limit)
-	for {
-		_, loaded, skipped := b.Modules()
-		if len(loaded) == len(modules) {
-			return b
-		}
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatalf("of %v are loaded %v, and skipped %v", modules, loaded, skipped)
-		}
+	if _, loaded, skipped := b.Modules(); len(loaded) != len(modules) {
+		t.Fatalf("of %v are loaded %v, and skipped %v", modules, loaded, skipped)
 	}
+	return b
 }
 
 // bare runs code with Python alone, as a script in an empty directory, in the

@@ -24,10 +24,26 @@ import (
 	"cloche.dev/cloche/runtime/sandbox"
 )
 
-// Source is the parent's program, which a sandbox's first process runs.
-//
-//go:embed parent.py
-var Source string
+// Source is the program that templates and first processes of sandboxes run:
+// without arguments it is a parent, with TemplateArgument a template.
+var Source = startPart + parentPart + childPart + templatePart + mainPart
+
+// TemplateArgument is what makes the program a template.
+const TemplateArgument = "template"
+
+// The parts of the program.
+var (
+	//go:embed start.py
+	startPart string
+	//go:embed parent.py
+	parentPart string
+	//go:embed child.py
+	childPart string
+	//go:embed template.py
+	templatePart string
+	//go:embed main.py
+	mainPart string
+)
 
 // Bounds of waiting for a parent, which does nothing long itself.
 const (
@@ -63,8 +79,8 @@ type Process struct {
 	kills   uint64            // mu; OOM kills seen so far
 }
 
-// Start makes a sandbox of runner and waits until its parent is ready; then the
-// parent goes on to import preload while it is idle. After an error nothing is
+// Start makes a sandbox of runner and waits until its parent is ready. It has the
+// modules of preload imported if the runner had them. After an error nothing is
 // left behind.
 func Start(ctx context.Context, runner sandbox.Runner, spec sandbox.Spec, preload []string) (*Process, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout,
@@ -74,6 +90,7 @@ func Start(ctx context.Context, runner sandbox.Runner, spec sandbox.Spec, preloa
 	if err != nil {
 		return nil, err
 	}
+	spec.Preload = preload
 	container, err := runner.Start(ctx, spec, theirs)
 	_ = theirs.Close()
 	if err != nil {
@@ -93,9 +110,6 @@ func Start(ctx context.Context, runner sandbox.Runner, spec sandbox.Spec, preloa
 		err = fault.New(fault.Unavailable, "Python ended at its start in the sandbox; cloche doctor says what may be wrong")
 	case <-ctx.Done():
 		err = context.Cause(ctx)
-	}
-	if err == nil && len(preload) > 0 {
-		err = p.send("preload "+strings.Join(preload, " "), nil)
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.Destroy(context.WithoutCancel(ctx)))
@@ -130,6 +144,14 @@ func (p *Process) Modules() (version string, loaded []string, skipped map[string
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.version, slices.Clone(p.loaded), maps.Clone(p.skipped)
+}
+
+// Complete says whether the sandbox has the modules that it was to have imported
+// in advance, but for those that cannot be.
+func (p *Process) Complete() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.loaded)+len(p.skipped) >= p.preload
 }
 
 // Refresh makes the sandbox as it was before any call. It is for between calls.

@@ -17,6 +17,9 @@ type Spec struct {
 	Image string `json:"image"`
 	// Hide lists names or patterns below /usr that image "host" leaves out.
 	Hide []string `json:"hide,omitempty"`
+	// Preload names Python modules that are imported before any call, once for
+	// all sandboxes that name the same. The first sandboxes may come without them.
+	Preload []string `json:"preload,omitempty"`
 	// Limits bound everything that runs in the sandbox, together.
 	Limits Limits `json:"limits"`
 }
@@ -71,6 +74,14 @@ type Waker interface {
 	// Wake tells that a call is about to begin. It does not wait for anything to
 	// come of that.
 	Wake(ctx context.Context) error
+}
+
+// A Preloader is a Runner that imports modules in advance.
+type Preloader interface {
+	// Preloaded waits until the modules that spec names are imported, as far as
+	// they can be, or the end of ctx. Sandboxes that are started from then on have
+	// them. It returns an error if none will.
+	Preloaded(ctx context.Context, spec Spec) error
 }
 
 // Usage is what a sandbox has used.

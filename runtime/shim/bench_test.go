@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os/exec"
 	"testing"
-	"time"
 
 	"cloche.dev/cloche/runtime/need"
 	"cloche.dev/cloche/runtime/pydriver"
@@ -40,14 +39,7 @@ func BenchmarkCall(b *testing.B) {
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			need.Modules(b, bb.preload...)
-			p, err := pydriver.Start(b.Context(), newRunner(b), sandboxtest.Spec(), bb.preload)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer func() { _ = p.Destroy(b.Context()) }()
-			for _, loaded, _ := p.Modules(); len(loaded) < len(bb.preload); _, loaded, _ = p.Modules() {
-				<-time.After(10 * time.Millisecond)
-			}
+			p := sandboxtest.Start(b, newRunner(b), sandboxtest.Spec(), bb.preload...).Process
 			printsTwo(b, p)
 			for b.Loop() {
 				printsTwo(b, p)
@@ -72,15 +64,27 @@ func printsTwo(b *testing.B, p *pydriver.Process) {
 
 // BenchmarkStart is a sandbox from nothing to ready, and its end.
 func BenchmarkStart(b *testing.B) {
-	r := newRunner(b)
-	for b.Loop() {
-		p, err := pydriver.Start(b.Context(), r, sandboxtest.Spec(), nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := p.Destroy(b.Context()); err != nil {
-			b.Fatal(err)
-		}
+	for _, bb := range []struct {
+		name    string
+		preload []string
+	}{
+		{name: "plain"},
+		{name: "preloaded", preload: []string{"numpy", "pandas", "matplotlib.pyplot"}},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			need.Modules(b, bb.preload...)
+			r := newRunner(b)
+			sandboxtest.Start(b, r, sandboxtest.Spec(), bb.preload...) // now there is a template
+			for b.Loop() {
+				p, err := pydriver.Start(b.Context(), r, sandboxtest.Spec(), bb.preload)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := p.Destroy(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

@@ -51,7 +51,7 @@ func start(ctx context.Context, o Options) (*link, error) {
 			return nil, err
 		}
 	}
-	setup := Setup{Cgroup: group.Path, Limits: group.Limits}
+	setup := Setup{Cgroup: group.Path, Limits: group.Limits, Cold: o.cold}
 	p, ours, err := spawn(o, setup, group)
 	if err != nil {
 		return nil, errors.Join(err, group.Remove(0))
@@ -239,5 +239,6 @@ func (s Setup) flags() []string {
 		"-limit-memory=" + strconv.FormatBool(s.Limits.Memory),
 		"-limit-cpu=" + strconv.FormatBool(s.Limits.CPU),
 		"-limit-pids=" + strconv.FormatBool(s.Limits.PIDs),
+		"-cold=" + strconv.FormatBool(s.Cold),
 	}
 }

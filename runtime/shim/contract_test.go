@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"cloche.dev/cloche/policy/fault"
 	"cloche.dev/cloche/runtime/need"
 	"cloche.dev/cloche/runtime/sandbox"
 	"cloche.dev/cloche/runtime/sandbox/sandboxtest"
@@ -23,6 +24,21 @@ func TestRunner(t *testing.T) {
 		sandboxtest.Test(t, func(t *testing.T) sandbox.Runner { return newRunner(t) })
 	})
 }
+
+// TestWithoutTemplates: a host may not let a sandbox be forked from one.
+func TestWithoutTemplates(t *testing.T) {
+	need.BothUsers(t, func(t *testing.T) {
+		r := newRunner(t)
+		r.o.cold = true
+		sandboxtest.TestStart(t, coldRunner{r})
+		if err := r.Preloaded(t.Context(), sandboxtest.Spec()); fault.KindOf(err) != fault.Unavailable {
+			t.Errorf("Preloaded = %v, want unavailable", err)
+		}
+	})
+}
+
+// A coldRunner imports nothing in advance.
+type coldRunner struct{ sandbox.Runner }
 
 // TestLimitsWithoutGroups: root, too, may have none.
 func TestLimitsWithoutGroups(t *testing.T) {

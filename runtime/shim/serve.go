@@ -181,6 +181,8 @@ func (s *service) do(ctx context.Context, m message, e *entry) (sandbox.Usage, e
 			return sandbox.Usage{}, w.Wake(ctx)
 		}
 		return sandbox.Usage{}, nil
+	case opPreloaded:
+		return sandbox.Usage{}, s.preloaded(ctx, m.Spec)
 	case opRefresh, opUsage:
 		c := s.find(m.Sandbox)
 		if c == nil {
@@ -192,6 +194,18 @@ func (s *service) do(ctx context.Context, m message, e *entry) (sandbox.Usage, e
 		return sandbox.Usage{}, c.Refresh(ctx)
 	}
 	return sandbox.Usage{}, fault.New(fault.Invalid, "the shim knows no request %q; are both programs of one version?", m.Op)
+}
+
+// preloaded waits until modules are imported, but less long than a request may
+// take.
+func (s *service) preloaded(ctx context.Context, spec sandbox.Spec) error {
+	p, ok := s.runner.(sandbox.Preloader)
+	if !ok {
+		return fault.New(fault.Unavailable, "this shim imports nothing in advance")
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout/2, fault.New(fault.Timeout, "modules are still being imported"))
+	defer cancel()
+	return p.Preloaded(ctx, spec)
 }
 
 // find returns a sandbox that is started, or nil.

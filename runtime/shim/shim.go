@@ -39,6 +39,7 @@ type Options struct {
 	Stderr io.Writer
 
 	ungrouped bool // make no control group, as where none can be had
+	cold      bool // have no templates, as where none can be had
 }
 
 // A Runner is the server's end. A shim that died is replaced at the next Start.
@@ -50,7 +51,10 @@ type Runner struct {
 	closed bool  // mu
 }
 
-var _ sandbox.Runner = (*Runner)(nil)
+var (
+	_ sandbox.Runner    = (*Runner)(nil)
+	_ sandbox.Preloader = (*Runner)(nil)
+)
 
 // New returns a Runner. It starts nothing.
 func New(o Options) *Runner { return &Runner{o: o} }
@@ -68,6 +72,20 @@ func (r *Runner) Start(ctx context.Context, spec sandbox.Spec, control *os.File)
 		return nil, errors.Join(err, c.Destroy(context.WithoutCancel(ctx)))
 	}
 	return c, nil
+}
+
+// Preloaded implements sandbox.Preloader. It starts the shim if there is none.
+func (r *Runner) Preloaded(ctx context.Context, spec sandbox.Spec) error {
+	for {
+		l, err := r.connect(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = l.call(ctx, request{Op: opPreloaded, Spec: spec})
+		if fault.KindOf(err) != fault.Timeout || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // Limited says which limits the kernel enforces for each sandbox as a whole. It

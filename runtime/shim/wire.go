@@ -18,7 +18,7 @@ import (
 )
 
 // version is that of the protocol; server and shim must be of one.
-const version = 2
+const version = 3
 
 // maxPacket bounds one message; the kernel's default buffers take as much.
 const maxPacket = 128 << 10
@@ -27,11 +27,12 @@ const maxPacket = 128 << 10
 type op string
 
 const (
-	opStart   op = "start"
-	opRefresh op = "refresh"
-	opUsage   op = "usage"
-	opDestroy op = "destroy"
-	opWake    op = "wake" // has no reply
+	opStart     op = "start"
+	opRefresh   op = "refresh"
+	opUsage     op = "usage"
+	opDestroy   op = "destroy"
+	opPreloaded op = "preloaded" // a Timeout says to ask again
+	opWake      op = "wake"      // has no reply
 )
 
 // A request names what is to be done; it holds no path, id or flag.
@@ -174,6 +175,8 @@ type Setup struct {
 	Cgroup string
 	// Limits are those that can be set there.
 	Limits cgroup.Limits
+	// Cold says that each sandbox starts Python anew, from no template.
+	Cold bool
 }
 
 // Instead says what stands in for the limits that no control group can set, ""

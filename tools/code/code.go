@@ -4,14 +4,16 @@ package code
 import (
 	"cloche.dev/cloche/policy/config"
 	"cloche.dev/cloche/runtime/pool"
+	"cloche.dev/cloche/runtime/rootfs"
 	"cloche.dev/cloche/runtime/sandbox"
 )
 
-// Kind returns the kind of sandbox that a policy asks for.
+// Kind returns the kind of sandbox that a policy asks for. It is another one when
+// the image has changed.
 func Kind(c *config.Config) pool.Kind {
 	s := c.Sandbox
 	return pool.Kind{
-		Digest: c.SandboxDigest(),
+		Digest: c.SandboxDigest() + "-" + rootfs.HostState(),
 		Spec: sandbox.Spec{
 			Image: s.Image,
 			Hide:  s.Host.Hide,

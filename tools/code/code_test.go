@@ -8,6 +8,7 @@ import (
 
 	"cloche.dev/cloche/policy/config"
 	"cloche.dev/cloche/runtime/pool"
+	"cloche.dev/cloche/runtime/rootfs"
 	"cloche.dev/cloche/runtime/sandbox"
 	"cloche.dev/cloche/tools/toolstest"
 )
@@ -26,7 +27,7 @@ func TestKind(t *testing.T) {
 		Preload: config.Preload{Modules: []string{"numpy"}}, Host: config.Host{Hide: []string{"local/x"}},
 	}
 	want := pool.Kind{
-		Digest: c.SandboxDigest(),
+		Digest: c.SandboxDigest() + "-" + rootfs.HostState(),
 		Spec: sandbox.Spec{
 			Image: "host", Hide: []string{"local/x"},
 			Limits: sandbox.Limits{MemoryBytes: 7, CPUs: 0.5, PIDs: 3, WorkBytes: 4, TmpBytes: 5, ShmBytes: 6},

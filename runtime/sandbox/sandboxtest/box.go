@@ -38,9 +38,16 @@ func (c *capture) Start(ctx context.Context, spec sandbox.Spec, control *os.File
 	return c.last, err
 }
 
-// Start starts a sandbox, which is destroyed with the test.
+// Start starts a sandbox, which is destroyed with the test. Modules that are to be
+// imported in advance are, if r does that at all.
 func Start(tb testing.TB, r sandbox.Runner, spec sandbox.Spec, preload ...string) *Box {
 	tb.Helper()
+	if p, ok := r.(sandbox.Preloader); ok && len(preload) > 0 {
+		spec.Preload = preload
+		if err := p.Preloaded(tb.Context(), spec); err != nil {
+			tb.Fatalf("import in advance: %v", err)
+		}
+	}
 	c := &capture{Runner: r}
 	p, err := pydriver.Start(tb.Context(), c, spec, preload)
 	if err != nil {

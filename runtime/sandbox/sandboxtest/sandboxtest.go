@@ -35,6 +35,7 @@ var promises = []promise{
 	{"Refresh removes System V objects", refreshRemovesSystemV},
 	{"sequence after failure", afterFailure},
 	{"sandboxes do not see each other", apart},
+	{"modules in advance", preloaded},
 
 	{"Destroy leaves nothing", destroyLeavesNothing},
 	{"Destroy twice", destroyTwice},
@@ -72,6 +73,10 @@ func Test(t *testing.T, newRunner func(t *testing.T) sandbox.Runner) {
 	t.Run("nothing of the server's environment", func(t *testing.T) { noEnvironment(t, newRunner) })
 	t.Run("Close leaves nothing", func(t *testing.T) { closeLeavesNothing(t, newRunner) })
 }
+
+// TestStart runs the part of the contract that tells what a sandbox is like once
+// it has started, and how it ends.
+func TestStart(t *testing.T, r sandbox.Runner) { run(t, r, promises) }
 
 // TestLimits runs the part of the contract that tells what sandboxes may take,
 // against r.

@@ -1,0 +1,273 @@
+package container
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/cgroups"
+	"github.com/opencontainers/runc/libcontainer"
+	"github.com/opencontainers/runc/libcontainer/configs"
+	"golang.org/x/sys/unix"
+
+	"cloche.dev/cloche/policy/fault"
+	"cloche.dev/cloche/runtime/cleanup"
+	"cloche.dev/cloche/runtime/pydriver"
+	"cloche.dev/cloche/runtime/sandbox"
+	"cloche.dev/cloche/runtime/template"
+)
+
+const (
+	// maxTemplates bounds how many there are; the one longest unused makes room.
+	maxTemplates = 4
+	// doubt is how long no template is tried after one could not be started.
+	doubt = time.Minute
+	// maxModules and maxModule bound what the server may ask for.
+	maxModules = 64
+	maxModule  = 200
+)
+
+// templating is a template, from the wish for it on.
+type templating struct {
+	made chan struct{} // closed when t and err are set
+	t    *template.Template
+	err  error
+	at   time.Time // when it was made
+	used time.Time // of the Runner's mu
+}
+
+// Preloaded implements sandbox.Preloader.
+func (r *Runner) Preloaded(ctx context.Context, spec sandbox.Spec) error {
+	root, done, err := r.root(spec)
+	if err != nil {
+		return err
+	}
+	defer done()
+	spec.Limits = enforceable(spec.Limits)
+	t := r.template(ctx, root.dir, spec)
+	if t == nil {
+		return fault.New(fault.Unavailable, "there is no template on this host")
+	}
+	_, err = t.Settled(ctx)
+	return err
+}
+
+// template returns the template for sandboxes of spec, which is started if there
+// is none; nil if there can be none.
+func (r *Runner) template(ctx context.Context, root string, spec sandbox.Spec) *template.Template {
+	if r.cold || loosened() { // walls are taken off a container that libcontainer makes whole
+		return nil
+	}
+	r.mu.Lock()
+	key := r.key(root, spec)
+	e := r.templates[key]
+	if e == nil || e.stale() {
+		r.crowd()
+		old := e
+		e = &templating{made: make(chan struct{})}
+		r.templates[key] = e
+		r.work.Go(func() { r.start(context.WithoutCancel(ctx), e, old, root, spec) })
+	}
+	e.used = time.Now()
+	r.mu.Unlock()
+	select {
+	case <-e.made:
+		return e.t
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// key is what the template for spec goes by. Without modules any of the same root
+// filesystem and environment will do.
+// Preconditions: r.mu is held.
+func (r *Runner) key(root string, spec sandbox.Spec) string {
+	key := root + "\x00" + threads(spec.Limits) + "\x00"
+	if len(spec.Preload) > 0 {
+		return key + strings.Join(spec.Preload, "\x00")
+	}
+	for other := range r.templates {
+		if strings.HasPrefix(other, key) {
+			return other
+		}
+	}
+	return key
+}
+
+// stale says that another one is to be tried.
+func (e *templating) stale() bool {
+	select {
+	case <-e.made:
+	default:
+		return false
+	}
+	if e.t == nil {
+		return time.Since(e.at) > doubt
+	}
+	return e.t.Gone()
+}
+
+// start makes a template, after the one that it replaces was closed.
+func (r *Runner) start(ctx context.Context, e, old *templating, root string, spec sandbox.Spec) {
+	defer close(e.made)
+	if old != nil {
+		r.closeTemplate(old)
+	}
+	e.t, e.err = r.newTemplate(ctx, root, spec)
+	e.at = time.Now()
+	if e.err != nil {
+		r.log.WarnContext(ctx, "start a template; sandboxes start without one", slog.Any("error", e.err))
+	}
+}
+
+// crowd closes the template that is longest unused, if there are as many as may be.
+// Preconditions: r.mu is held.
+func (r *Runner) crowd() {
+	if len(r.templates) < maxTemplates {
+		return
+	}
+	oldest := ""
+	for key, e := range r.templates {
+		if oldest == "" || e.used.Before(r.templates[oldest].used) {
+			oldest = key
+		}
+	}
+	e := r.templates[oldest]
+	delete(r.templates, oldest)
+	r.work.Go(func() { r.closeTemplate(e) })
+}
+
+func (r *Runner) closeTemplate(e *templating) {
+	<-e.made
+	if e.t == nil {
+		return
+	}
+	if err := e.t.Close(); err != nil {
+		r.log.Warn("close a template", slog.Any("error", err))
+	}
+}
+
+// closeTemplatesOf closes those that see a root filesystem which was replaced.
+func (r *Runner) closeTemplatesOf(old *root) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, e := range r.templates {
+		if strings.HasPrefix(key, old.dir+"\x00") {
+			delete(r.templates, key)
+			r.work.Go(func() { r.closeTemplate(e) })
+		}
+	}
+}
+
+// closeTemplates closes all and waits for those that are being closed.
+// Preconditions: no sandbox is being started.
+func (r *Runner) closeTemplates() {
+	r.mu.Lock()
+	all := r.templates
+	r.templates = map[string]*templating{}
+	r.mu.Unlock()
+	for _, e := range all {
+		r.closeTemplate(e)
+	}
+	r.work.Wait()
+}
+
+// module matches what Python may be asked to import.
+var module = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$`)
+
+// checkModules refuses what are no names of modules.
+func checkModules(names []string) error {
+	if len(names) > maxModules {
+		return fault.New(fault.Invalid, "%d modules are to be imported in advance; at most %d can be", len(names), maxModules)
+	}
+	for _, name := range names {
+		if len(name) > maxModule || !module.MatchString(name) {
+			return fault.New(fault.Invalid, "%.200q is no name of a Python module", name)
+		}
+	}
+	return nil
+}
+
+// newTemplate starts a template in a container of its own, whose user and
+// processes are this one's: it is not for keeping anything in, but for a view of
+// the image's files and nothing else.
+func (r *Runner) newTemplate(ctx context.Context, root string, spec sandbox.Spec) (*template.Template, error) {
+	if err := checkModules(spec.Preload); err != nil {
+		return nil, err
+	}
+	return template.New(ctx, template.Options{
+		Modules: spec.Preload, Log: r.log,
+		Start: func(socket *os.File) (func() error, error) { return r.startTemplate(root, spec, socket) },
+	})
+}
+
+// startTemplate starts the container of a template.
+func (r *Runner) startTemplate(root string, spec sandbox.Spec, socket *os.File) (end func() error, err error) {
+	id := "template-" + rand.Text()
+	group := ""
+	if r.cgroup != "" {
+		group = filepath.Join(r.cgroup, id)
+	}
+	own := slice{single: r.ids.single}
+	lc, err := libcontainer.Create(r.stateDir(), id, r.templateConfig(id, root, group, own))
+	if err != nil {
+		return nil, fmt.Errorf("create the template's container: %w", err)
+	}
+	cu := cleanup.Make(func() { _ = lc.Destroy() })
+	defer cu.Clean()
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	p := r.process(own, spec.Limits, "-", pydriver.TemplateArgument)
+	p.UID, p.GID = 0, 0
+	p.Rlimits = []configs.Rlimit{same(unix.RLIMIT_CORE, 1)}
+	p.Stderr, p.ExtraFiles = write, []*os.File{socket}
+	said := newTail(read)
+	err = lc.Run(p)
+	_ = write.Close()
+	if err != nil {
+		said.close()
+		return nil, fmt.Errorf("run the template's container: %w; it said: %s", err, said)
+	}
+	cu.Release()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		state, err := p.Wait()
+		r.log.Debug("a template ended", slog.Any("state", state), slog.Any("error", err), slog.String("said", said.String()))
+	}()
+	return func() error {
+		err := p.Signal(unix.SIGKILL)
+		if errors.Is(err, os.ErrProcessDone) {
+			err = nil
+		}
+		<-ended
+		said.close()
+		return errors.Join(err, lc.Destroy())
+	}, nil
+}
+
+// templateConfig is the configuration of a template's container.
+func (r *Runner) templateConfig(id, root, group string, own slice) *configs.Config {
+	c := r.config(id, root, group, own, sandbox.Spec{})
+	c.Namespaces.Remove(configs.NEWUSER)
+	c.Namespaces.Remove(configs.NEWPID)
+	c.UIDMappings, c.GIDMappings, c.Sysctl = nil, nil, nil
+	for _, place := range []string{"/tmp", "/dev/shm", "/work"} {
+		c.Mounts = append(c.Mounts, &configs.Mount{
+			Source: "template", Destination: place, Device: "tmpfs", Data: "size=256m,mode=1777", Flags: unix.MS_NOSUID | unix.MS_NODEV,
+		})
+	}
+	if group != "" {
+		c.Cgroups.Resources = &cgroups.Resources{}
+	}
+	return c
+}

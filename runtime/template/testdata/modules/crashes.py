@@ -1,0 +1,1 @@
+import os, signal; os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,3 @@
+"""A module that can be imported in advance."""
+
+VALUE = 42

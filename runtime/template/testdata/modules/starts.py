@@ -1,0 +1,3 @@
+import subprocess
+
+subprocess.Popen(["sleep", "1000"])
