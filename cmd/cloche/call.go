@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -78,7 +79,11 @@ func readArguments(r io.Reader) ([]byte, error) {
 
 // refusal is the JSON of a call that was not carried out.
 func refusal(err error) map[string]any {
-	return map[string]any{"isError": true, "error": map[string]any{"kind": fault.KindOf(err), "text": readable(err)}}
+	told := map[string]any{"kind": fault.KindOf(err), "text": readable(err)}
+	if f, ok := errors.AsType[*fault.Error](err); ok && f.RetryAfter() > 0 {
+		told["retry_after_seconds"] = f.RetryAfter().Seconds()
+	}
+	return map[string]any{"isError": true, "error": told}
 }
 
 func (c *callCommand) print(w io.Writer, r tools.Result) error {

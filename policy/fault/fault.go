@@ -6,6 +6,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // A Kind says to a program what went wrong. Kinds are protocol: they are added
@@ -36,6 +37,7 @@ type Error struct {
 	kind  Kind
 	text  string
 	cause error
+	after time.Duration
 }
 
 // New returns an error of the given kind. Never use an error as one of args:
@@ -48,6 +50,17 @@ func New(kind Kind, format string, args ...any) *Error {
 func Wrap(kind Kind, cause error, format string, args ...any) *Error {
 	return &Error{kind: kind, text: fmt.Sprintf(format, args...), cause: cause}
 }
+
+// After returns the error with a time after which a call may have better luck.
+// The text is to name it too.
+func (e *Error) After(d time.Duration) *Error {
+	later := *e
+	later.after = d
+	return &later
+}
+
+// RetryAfter returns the time of After, 0 if nobody knows one.
+func (e *Error) RetryAfter() time.Duration { return e.after }
 
 // Kind returns the kind.
 func (e *Error) Kind() Kind { return e.kind }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestNew(t *testing.T) {
@@ -30,6 +31,17 @@ func TestWrap(t *testing.T) {
 	}
 	if err := Wrap(Busy, nil, "wait"); err.Error() != "wait" || err.Unwrap() != nil {
 		t.Errorf("Wrap() without a cause = %q", err.Error())
+	}
+}
+
+func TestAfter(t *testing.T) {
+	early := Wrap(Busy, io.EOF, "wait 3 s")
+	late := early.After(3 * time.Second)
+	if early.RetryAfter() != 0 || late.RetryAfter() != 3*time.Second {
+		t.Errorf("RetryAfter() = %v, and after After %v, want 0 and 3s", early.RetryAfter(), late.RetryAfter())
+	}
+	if late.Kind() != Busy || late.Text() != early.Text() || !errors.Is(late, io.EOF) {
+		t.Errorf("After() = %q of kind %q, want nothing else changed", late.Error(), late.Kind())
 	}
 }
 

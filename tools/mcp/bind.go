@@ -174,10 +174,12 @@ func failed(f *fault.Error) *protocol.CallToolResult {
 	type told struct {
 		Kind fault.Kind `json:"kind"`
 		Text string     `json:"text"`
+		// Seconds after which the call may be repeated; not there if nobody knows.
+		RetryAfter float64 `json:"retry_after_seconds,omitempty"`
 	}
 	return &protocol.CallToolResult{
 		Content:           []protocol.Content{protocol.NewTextContent(f.Text())},
-		StructuredContent: map[string]told{"error": {Kind: f.Kind(), Text: f.Text()}},
+		StructuredContent: map[string]told{"error": {f.Kind(), f.Text(), f.RetryAfter().Seconds()}},
 		IsError:           true,
 	}
 }

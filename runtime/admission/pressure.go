@@ -1,0 +1,104 @@
+package admission
+
+import "time"
+
+// A Headroom is what is left of the host, in bytes.
+type Headroom struct {
+	// Total is all memory that the server and its sandboxes could have.
+	Total int64
+	// Available is what they could take more.
+	Available int64
+	// Used is what sandboxes have taken; 0 if unknown.
+	Used int64
+}
+
+// Bounds of what is left to the host.
+const (
+	leastFloor = 256 << 20
+	// fresh is how long what was seen of the host is believed.
+	fresh = 200 * time.Millisecond
+	// every is how often the host is looked at while something could be evicted.
+	every = time.Second
+)
+
+// left is what is there beyond what the host needs itself, a twentieth of it, and
+// beyond what calls may still take whose limits are so much together. It is
+// negative when the host is short.
+func (h Headroom) left(limits int64) int64 {
+	floor := max(h.Total/20, leastFloor)
+	return h.Available - floor - max(limits-h.Used, 0)
+}
+
+// look returns the headroom, not older than fresh.
+// Preconditions: g.mu is held, g.headroom is not nil.
+func (g *Gate) look() Headroom {
+	if g.seen.IsZero() || time.Since(g.seen) >= fresh {
+		g.left, g.seen = g.headroom(), time.Now()
+	}
+	return g.left
+}
+
+// excess says that sandboxes that rest have to end: the host is short of memory,
+// or they and the calls that run are more than may be.
+// Preconditions: g.mu is held.
+func (g *Gate) excess() bool {
+	if g.resting == 0 {
+		return false
+	}
+	if g.headroom != nil && g.look().left(g.running.memory) < 0 {
+		return true
+	}
+	c := g.now()
+	return c.Memory > 0 && g.running.memory+int64(g.resting)*Idle > c.Memory
+}
+
+// watch looks at the host from time to time, as long as there is something to
+// evict or somebody waits.
+// Preconditions: g.mu is held.
+func (g *Gate) watch() {
+	if g.watching || g.ctx.Err() != nil || !g.eventful() {
+		return
+	}
+	g.watching = true
+	g.work.Go(g.watcher)
+}
+
+// eventful says whether a look at the host may change anything.
+// Preconditions: g.mu is held.
+func (g *Gate) eventful() bool {
+	return (g.headroom != nil || g.capacity != nil) && (g.resting > 0 || g.line.count > 0 || len(g.spares) > 0)
+}
+
+func (g *Gate) watcher() {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-g.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		g.relieve()
+		g.mu.Lock()
+		g.serve() // there may be more room than before
+		g.watching = g.eventful()
+		goOn := g.watching
+		g.mu.Unlock()
+		if !goOn {
+			return
+		}
+	}
+}
+
+// relieve evicts what rests while that is too much.
+func (g *Gate) relieve() {
+	for {
+		g.mu.Lock()
+		g.seen = time.Time{} // what was evicted shows
+		excess := g.excess()
+		g.mu.Unlock()
+		if !excess || g.ctx.Err() != nil || !g.evict(g.ctx, Need{Brisk: true}) {
+			return
+		}
+	}
+}
