@@ -67,12 +67,15 @@ type Options struct {
 	Capacity func() Capacity
 	// Headroom says what is left of the host.
 	Headroom func() Headroom
+	// Patience is how long a call waits; 0 stands for eight seconds.
+	Patience time.Duration
 }
 
 // A Gate keeps the books. Its methods may be called from several goroutines.
 type Gate struct {
 	capacity func() Capacity
 	headroom func() Headroom
+	patience time.Duration
 	ctx      context.Context //nolint:containedctx // the gate's own life, which ends with Close
 	cancel   context.CancelFunc
 	work     sync.WaitGroup
@@ -95,7 +98,10 @@ type Gate struct {
 // New returns a gate, which lives until Close or the end of ctx.
 func New(ctx context.Context, o Options) *Gate {
 	ctx, cancel := context.WithCancel(ctx)
-	g := &Gate{capacity: o.Capacity, headroom: o.Headroom, ctx: ctx, cancel: cancel}
+	g := &Gate{capacity: o.Capacity, headroom: o.Headroom, patience: o.Patience, ctx: ctx, cancel: cancel}
+	if g.patience == 0 {
+		g.patience = patience
+	}
 	g.running.zero = time.Now()
 	g.evict = func(context.Context, Need) bool { return false }
 	return g
@@ -122,7 +128,6 @@ type place struct {
 	in      chan *Seat    // gets the seat
 	refused chan error    // gets the reason, if it has to leave
 	look    chan struct{} // gets a word when eviction may help
-	tried   bool          // nothing is left to evict
 }
 
 func newPlace(r Request, s *Seat) *place {
@@ -132,8 +137,15 @@ func newPlace(r Request, s *Seat) *place {
 	}
 }
 
-// late says that it has waited so long that others have to stand back.
-func (p *place) late() bool { return time.Since(p.since) >= patience/2 }
+// late says that p has waited so long that others have to stand back.
+func (g *Gate) late(p *place) bool { return time.Since(p.since) >= g.patience/2 }
+
+// Waiting returns how many calls wait.
+func (g *Gate) Waiting() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.line.count
+}
 
 // Enter waits until the call may run, and counts it, and its sandbox if it has
 // none: s is the seat of the one that it has, which rests, and then is its own.
@@ -144,7 +156,7 @@ func (g *Gate) Enter(ctx context.Context, r Request, s *Seat) (*Seat, error) {
 	if err := g.join(p); err != nil {
 		return nil, err
 	}
-	limit := time.NewTimer(patience)
+	limit := time.NewTimer(g.patience)
 	defer limit.Stop()
 	var again <-chan time.Time
 	for {
@@ -274,17 +286,8 @@ func (g *Gate) makeRoom(ctx context.Context, p *place) <-chan time.Time {
 		if !helps {
 			return nil
 		}
-		if g.evict(ctx, n) {
-			continue
+		if !g.evict(ctx, n) {
+			return time.After(look)
 		}
-		g.mu.Lock()
-		p.tried = true
-		g.serve()
-		select {
-		case <-p.look: // it has just looked
-		default:
-		}
-		g.mu.Unlock()
-		return time.After(look)
 	}
 }

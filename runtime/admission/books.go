@@ -126,14 +126,12 @@ func (s shortage) any() bool { return s != shortage{} }
 func (g *Gate) short(c Capacity, p *place, resting int) (s shortage) {
 	r := p.request
 	s.sandboxes = p.seat == nil && c.Sandboxes > 0 && g.boxes >= c.Sandboxes
-	if g.running.count == 0 && (resting == 0 || p.tried) {
+	if g.running.count == 0 {
 		return s // one may always run
 	}
 	s.memory = c.Memory > 0 && g.running.memory+int64(resting)*Idle+r.Memory > c.Memory
-	if g.running.count > 0 {
-		s.cpus = c.CPUs > 0 && g.running.cpus+r.CPUs > c.CPUs+1e-9
-		s.host = g.headroom != nil && g.look().left(g.running.memory) < r.Memory
-	}
+	s.cpus = c.CPUs > 0 && g.running.cpus+r.CPUs > c.CPUs+1e-9 // which rounding is less than
+	s.host = g.headroom != nil && g.look().left(g.running.memory) < r.Memory
 	return s
 }
 
@@ -153,7 +151,7 @@ func (g *Gate) helped(p *place) (bool, Need) {
 	}
 	c := g.now()
 	with, without := g.short(c, p, g.beside(p)), g.short(c, p, 0)
-	n := Need{Sandbox: with.sandboxes, Brisk: p.late()}
+	n := Need{Sandbox: with.sandboxes, Brisk: g.late(p)}
 	without.sandboxes = false
 	return with.any() && !without.any(), n
 }
@@ -166,7 +164,7 @@ func (g *Gate) wanted() bool {
 		return true
 	}
 	first := g.line.first()
-	if first == nil || !first.late() {
+	if first == nil || !g.late(first) {
 		return false
 	}
 	helps, _ := g.helped(first)
@@ -208,7 +206,7 @@ func (g *Gate) next(c Capacity) *place {
 			return p
 		}
 		s.sandboxes = false // who has a sandbox takes none from it
-		if seen++; seen == most || s.any() && p.late() {
+		if seen++; seen == most || s.any() && g.late(p) {
 			return nil
 		}
 	}
@@ -230,13 +228,22 @@ func (g *Gate) admit(p *place) *Seat {
 	return s
 }
 
-// spacious says whether one more sandbox may rest.
+// fits says whether so many sandboxes may rest. Beside a call that runs alone
+// they may, for then nothing would rest where a call may take all there is.
+// Preconditions: g.mu is held.
+func (g *Gate) fits(c Capacity, resting int) bool {
+	rest := int64(resting) * Idle
+	if g.running.count > 1 {
+		rest += g.running.memory
+	}
+	return c.Memory <= 0 || rest <= c.Memory
+}
+
+// spacious says whether one more sandbox may be started that nobody has asked
+// for. The host is to have so much left that this one does not have to end for it.
 // Preconditions: g.mu is held.
 func (g *Gate) spacious(c Capacity) bool {
-	if c.Memory > 0 && g.running.memory+int64(g.resting+1)*Idle > c.Memory {
-		return false
-	}
-	return g.headroom == nil || g.look().left(g.running.memory) >= Idle
+	return g.fits(c, g.resting+1) && (g.headroom == nil || g.look().left(g.running.memory) >= margin)
 }
 
 // busy is what p's caller is told.

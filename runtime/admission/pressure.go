@@ -12,9 +12,12 @@ type Headroom struct {
 	Used int64
 }
 
-// Bounds of what is left to the host.
 const (
+	// leastFloor is what is left to the host at least.
 	leastFloor = 256 << 20
+	// margin is what has to be left beyond that before sandboxes are started that
+	// nobody has asked for.
+	margin = 16 * Idle
 	// fresh is how long what was seen of the host is believed.
 	fresh = 200 * time.Millisecond
 	// every is how often the host is looked at while something could be evicted.
@@ -48,8 +51,7 @@ func (g *Gate) excess() bool {
 	if g.headroom != nil && g.look().left(g.running.memory) < 0 {
 		return true
 	}
-	c := g.now()
-	return c.Memory > 0 && g.running.memory+int64(g.resting)*Idle > c.Memory
+	return !g.fits(g.now(), g.resting)
 }
 
 // watch looks at the host from time to time, as long as there is something to

@@ -39,22 +39,23 @@ func TestEviction(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		capacity Capacity
-		runs     int // calls that run, besides three sandboxes that rest
+		runs     int // calls that run, beside sandboxes that rest
 		rest     []string
 		memory   int64
 		evicted  []string
 		in       bool
 	}{
-		{"room", Capacity{Memory: 3*Idle + small}, 0, []string{"r0", "r1", "r2"}, small, nil, true},
-		{"memory", Capacity{Memory: 3*Idle + small - 1}, 0, []string{"r0", "r1", "r2"}, small, []string{"r0"}, true},
+		{"room", Capacity{Memory: 3*Idle + 2*small}, 1, []string{"r0", "r1", "r2"}, small, nil, true},
+		{"memory", Capacity{Memory: 3*Idle + 2*small - 1}, 1, []string{"r0", "r1", "r2"}, small, []string{"r0"}, true},
 		{"more memory", Capacity{Memory: 4*Idle + 2*small}, 1, []string{"r0", "r1", "r2"}, small + 3*Idle, []string{"r0", "r1"}, true},
 		{"more than all of them have", Capacity{Memory: 4*Idle + 2*small}, 1, []string{"r0", "r1", "r2"}, small + 4*Idle + 1, nil, false},
+		{"alone", Capacity{Memory: small}, 0, []string{"r0", "r1", "r2"}, small, nil, true},
+		{"too many rest beside one alone", Capacity{Memory: 2 * Idle}, 0, []string{"r0", "r1", "r2"}, Idle, []string{"r0"}, true},
 		{"sandbox", Capacity{Sandboxes: 3}, 0, []string{"r0", "r1", "r2"}, small, []string{"r0"}, true},
 		{"sandbox, and a call runs", Capacity{Sandboxes: 4}, 1, []string{"r0", "r1", "r2"}, small, []string{"r0"}, true},
 		{"processors", Capacity{CPUs: 1, Sandboxes: 3}, 1, []string{"r0", "r1", "r2"}, small, nil, false},
 		{"the brisk last", Capacity{Sandboxes: 3}, 0, []string{"!r0", "r1", "!r2"}, small, []string{"r1"}, true},
 		{"all brisk", Capacity{Sandboxes: 3}, 0, []string{"!r0", "!r1", "!r2"}, small, nil, false},
-		{"all brisk, and memory alone is lacking", Capacity{Memory: 2*Idle + small}, 0, []string{"!r0", "!r1", "!r2"}, small, []string{"!r0"}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			at(t, tt.capacity, func(t *testing.T, d *desk) {
@@ -119,7 +120,7 @@ func TestWanted(t *testing.T) {
 
 // TestSpare: what nobody has asked for comes last.
 func TestSpare(t *testing.T) {
-	at(t, Capacity{Memory: 100*mb + 2*Idle, CPUs: 1}, func(t *testing.T, d *desk) {
+	at(t, Capacity{Memory: 200*mb + 2*Idle, CPUs: 2}, func(t *testing.T, d *desk) {
 		var got []*Seat
 		ctx, cancel := context.WithCancel(t.Context())
 		wait := func() {
@@ -139,7 +140,7 @@ func TestSpare(t *testing.T) {
 				t.Errorf("%s: %d sandboxes may be started, want %d", what, len(got), n)
 			}
 		}
-		d.come("a0", "a1")
+		d.come("a0", "a1", "a2")
 		spare()
 		want("while a call waits", 0)
 		d.leave("a0")
@@ -148,24 +149,24 @@ func TestSpare(t *testing.T) {
 		spare()
 		want("as long as there is room", 2)
 		d.leave("a1")
-		want("when none runs", 3)
-		for range 4 {
+		want("when one runs alone", 3)
+		for range 10 {
 			spare()
 		}
-		want("memory for seven", 7)
+		want("in all memory", 13)
 		spare()
-		want("and for the eighth", 7)
+		want("and one more", 13)
 		first := got[0]
 		first.Leave()
 		first.Leave()
-		want("in the place of one that has ended", 8)
+		want("in the place of one that has ended", 14)
 		spare()
 		cancel()
-		want("cancelled", 8)
+		want("cancelled", 14)
 		for _, s := range got {
 			s.Leave()
 		}
-		if d.gate.boxes != 0 || d.gate.resting != 0 || len(d.gate.spares) != 0 {
+		if d.gate.boxes != 1 || d.gate.resting != 0 || len(d.gate.spares) != 0 {
 			t.Errorf("%d sandboxes, %d rest, %d wait", d.gate.boxes, d.gate.resting, len(d.gate.spares))
 		}
 	})
@@ -276,4 +277,36 @@ func TestLeft(t *testing.T) {
 			t.Errorf("%s: left = %d, want %d", tt.name, got, tt.want)
 		}
 	}
+}
+
+// TestMargin: what ended for others' sake is not started again at once.
+func TestMargin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := Headroom{Total: 1000 * mb, Available: leastFloor + margin - 1}
+		d := newDesk(t, Capacity{}, func() Headroom { return h })
+		defer d.close()
+		var s *Seat
+		d.settle(func() {
+			d.work.Go(func() {
+				got, err := d.gate.Spare(t.Context())
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				if s = got; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+		d.pause(time.Minute)
+		if s != nil {
+			t.Fatal("a byte below the margin there is room for a sandbox that nobody asked for")
+		}
+		d.gate.mu.Lock()
+		h.Available++
+		d.gate.mu.Unlock()
+		d.pause(every)
+		if s == nil {
+			t.Fatal("at the margin there is no room")
+		}
+		d.settle(s.Leave)
+	})
 }
