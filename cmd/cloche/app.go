@@ -16,6 +16,7 @@ import (
 
 	"cloche.dev/cloche/policy/config"
 	"cloche.dev/cloche/policy/fault"
+	"cloche.dev/cloche/runtime/admission"
 	"cloche.dev/cloche/runtime/cgroup"
 	"cloche.dev/cloche/runtime/conversation"
 	"cloche.dev/cloche/runtime/instance"
@@ -38,6 +39,7 @@ type app struct {
 	kept     *lastLines // of the log, if nobody reads it otherwise
 	instance *instance.Instance
 	runner   *shim.Runner
+	gate     *admission.Gate
 	pool     *pool.Pool
 	set      *conversation.Set
 }
@@ -76,10 +78,9 @@ func openApp(ctx context.Context, line *commandLine, stderr io.Writer, least slo
 	a := &app{policy: policy, log: log, instance: own}
 	a.runner = shim.New(shim.Options{Path: program, Instance: own.Name, Log: log, Stderr: stderr})
 	life := context.WithoutCancel(ctx) // sandboxes outlive the signal that stops the server, for its grace
-	a.pool = pool.New(life, a.runner, log)
-	a.set = conversation.NewSet(life, conversation.Options{
-		Pool: a.pool, Log: log, MaxSandboxes: func() int { return policy.Current().Pool.Max },
-	})
+	a.gate = newGate(life, policy, own.Name)
+	a.pool = pool.New(life, pool.Options{Runner: a.runner, Gate: a.gate, Log: log})
+	a.set = conversation.NewSet(life, conversation.Options{Pool: a.pool, Gate: a.gate, Log: log})
 	a.assemble(hint)
 	return a, nil
 }
@@ -157,6 +158,7 @@ func (a *app) explained(err error) error {
 func (a *app) Close(ctx context.Context) error {
 	a.set.Close(ctx)
 	a.pool.Close(ctx)
+	a.gate.Close()
 	return errors.Join(a.runner.Close(), a.instance.Close())
 }
 

@@ -60,8 +60,10 @@ type Host struct {
 
 // Pool is the table [pool].
 type Pool struct {
-	Warm int // sandboxes kept ready
-	Max  int // conversations that may have a sandbox at a time
+	Warm       int     // sandboxes kept ready
+	Max        int     // conversations that may have a sandbox at a time
+	Memory     Size    // of all calls that run; 0 stands for auto
+	Processors float64 // for all calls that run; 0 stands for auto
 }
 
 // Default returns the policy that holds when nothing is set.
@@ -87,6 +89,6 @@ func Default() Config {
 			Idle:    Duration(2 * time.Minute),
 			Preload: Preload{Auto: true},
 		},
-		Pool: Pool{Warm: 1, Max: 16},
+		Pool: Pool{Warm: 1, Max: 128},
 	}
 }

@@ -105,7 +105,7 @@ var tables = []table{
 			patterns(func(c *Config) *[]string { return &c.Sandbox.Host.Hide }),
 		},
 	}},
-	{"pool", "Sandboxes that are started before anybody asks.", []key{
+	{"pool", "All sandboxes together, and those that are started before anybody asks.", []key{
 		{
 			"warm", "How many are kept ready.",
 			whole(0, 64, func(c *Config) *int { return &c.Pool.Warm }),
@@ -114,10 +114,26 @@ var tables = []table{
 			"max", "How many conversations may have one at a time. Past that the one longest idle is ended; where all are in use, a call waits a few seconds for one.",
 			whole(1, 4096, func(c *Config) *int { return &c.Pool.Max }),
 		},
+		{
+			"memory", "For all calls that run at a time, each of which counts sandbox.memory; a sandbox in which none runs counts 16 MiB. " +
+				"Calls for which there is no room wait a few seconds, in turns, and then are told to come back. One always may run. " +
+				"auto is three quarters of what this host, or the control group of the server, had left at the start of the server. " +
+				"Whatever is set here, fewer calls run while others have taken the host's memory.",
+			orAuto(size(32*MB, 16*TB, poolMemory), poolMemory),
+		},
+		{
+			"processors", "The same for processors, of which each call counts sandbox.cpus. " +
+				"Calls share the time of processors, and most wait for something most of the time, so that somewhat more than there are is right: " +
+				"auto is four for each. Set as many as there are where no call is to slow down another.",
+			orAuto(number(0.01, 4096, poolProcessors), poolProcessors),
+		},
 	}},
 }
 
 const day = 24 * time.Hour
+
+func poolMemory(c *Config) *Size        { return &c.Pool.Memory }
+func poolProcessors(c *Config) *float64 { return &c.Pool.Processors }
 
 // A rule is about several keys. It is checked when each of them is right by
 // itself.
@@ -149,6 +165,16 @@ var rules = []rule{
 			}
 			return "sandbox.work, tmp and shm are " + quote(sum.String()) + " together, which must be less than sandbox.memory, " +
 				quote(s.Memory.String()) + "; raise memory or lower them"
+		},
+	},
+	{
+		[]string{"sandbox.memory", "pool.memory"},
+		func(c *Config) string {
+			if c.Pool.Memory == 0 || c.Sandbox.Memory <= c.Pool.Memory {
+				return ""
+			}
+			return quote(c.Sandbox.Memory.String()) + " for sandbox.memory is above pool.memory, which is " +
+				quote(c.Pool.Memory.String()) + ", so that no call could run; lower the one or raise the other"
 		},
 	},
 }

@@ -98,6 +98,30 @@ func number(least, most float64, at func(*Config) *float64) kind {
 	return scalar(allowed, "", at, from, decimal)
 }
 
+// orAuto makes a kind of k that may also be "auto", for which its zero value
+// stands, which k itself does not allow.
+func orAuto[T comparable](k kind, at func(*Config) *T) kind {
+	const auto = "auto"
+	var zero T
+	return kind{
+		allowed: quote(auto) + " or " + k.allowed,
+		hint:    k.hint,
+		set: func(c *Config, v any, bad report) {
+			if v == auto {
+				*at(c) = zero
+				return
+			}
+			k.set(c, v, func(elem int, v any, allowed string) { bad(elem, v, quote(auto)+" or "+allowed) })
+		},
+		print: func(c *Config) string {
+			if *at(c) == zero {
+				return quote(auto)
+			}
+			return k.print(c)
+		},
+	}
+}
+
 func choice(at func(*Config) *string, names ...string) kind {
 	quoted := make([]string, len(names))
 	for i, n := range names {

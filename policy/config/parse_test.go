@@ -49,6 +49,8 @@ host.hide = ["share/doc", 'lib/secret*']
 [pool]
 warm = 64
 max = 3
+memory = "10 GB"
+processors = 2.5
 `
 
 func wantFull() Config {
@@ -65,7 +67,7 @@ func wantFull() Config {
 			Preload: Preload{Modules: []string{"numpy", "_a.b1"}},
 			Host:    Host{Hide: []string{"share/doc", "lib/secret*"}},
 		},
-		Pool: Pool{Warm: 64, Max: 3},
+		Pool: Pool{Warm: 64, Max: 3, Memory: 10 * GB, Processors: 2.5},
 	}
 }
 
@@ -153,6 +155,12 @@ func TestParseProblems(t *testing.T) {
 		{"overflow", "sandbox.memory = \"9999999999 TB\"", `1:18: sandbox.memory = "9999999999 TB": must be ` + memAllowed},
 		{"minus", "sandbox.memory = \"-1 GB\"", `1:18: sandbox.memory = "-1 GB": must be ` + memAllowed},
 		{"fraction", "pool.warm = 1.0", "1:13: pool.warm = 1.0: must be a whole number from 0 to 64"},
+		{"neither auto nor a size", `pool.memory = "some"`, `1:15: pool.memory = "some": must be "auto" or ` + memAllowed},
+		{"neither auto nor a number", `pool.processors = "2"`, `1:19: pool.processors = "2": must be "auto" or a number from 0.01 to 4096`},
+		{
+			"a call larger than all", "[pool]\nmemory = \"900 MB\"",
+			`2:10: "1 GB" for sandbox.memory is above pool.memory, which is "900 MB", so that no call could run; lower the one or raise the other`,
+		},
 		{"truth", "pool.warm = true", "1:13: pool.warm = true: must be a whole number from 0 to 64"},
 		{"no number", "sandbox.cpus = nan", "1:16: sandbox.cpus = NaN: must be a number from 0.01 to 1024"},
 		{"infinite", "sandbox.cpus = inf", "1:16: sandbox.cpus = +Inf: must be a number from 0.01 to 1024"},
@@ -216,6 +224,8 @@ func TestParseLimits(t *testing.T) {
 		{"sandbox.idle", []string{`"1s"`, `"24h"`}, []string{`"999ms"`, `"24h1ns"`}},
 		{"pool.warm", []string{"0", "64"}, []string{"-1", "65"}},
 		{"pool.max", []string{"1", "4096"}, []string{"0", "4097"}},
+		{"pool.memory", []string{`"1 GB"`, `"16 TB"`, `"auto"`}, []string{"999999999", "16000000000001", "31999999", "0", `""`, `"AUTO"`}},
+		{"pool.processors", []string{"0.01", "4096", `"auto"`}, []string{"0.00999", "4096.01", "0", "-1", `"4"`}},
 		{"sandbox.host.hide", []string{"[" + strings.Repeat(`"a",`, 256) + "]"}, []string{"[" + strings.Repeat(`"a",`, 257) + "]"}},
 		{"sandbox.preload", []string{"[" + strings.Repeat(`"a",`, 64) + "]"}, []string{"[" + strings.Repeat(`"a",`, 65) + "]"}},
 	} {

@@ -72,6 +72,8 @@ hide = ["share/doc", "lib/secret*"]
 [pool]
 warm = 64
 max = 3
+memory = "10 GB"
+processors = 2.5
 `
 	got := wantFull().TOML()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -111,6 +113,9 @@ func TestDigest(t *testing.T) {
 		{`sandbox.preload = []`, true},
 		{`sandbox.host.hide = ["a"]`, true},
 		{`pool.warm = 2`, false},
+		{`pool.max = 2`, false},
+		{`pool.memory = "2 GB"`, false},
+		{`pool.processors = 2`, false},
 	} {
 		c, err := Parse("c.toml", []byte(tt.text))
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cloche.dev/cloche/policy/fault"
+	"cloche.dev/cloche/runtime/admission"
 	"cloche.dev/cloche/runtime/pool"
 	"cloche.dev/cloche/runtime/pydriver"
 	"cloche.dev/cloche/runtime/sandbox"
@@ -29,13 +30,19 @@ type Conversation struct {
 	queue Queue
 
 	mu      sync.Mutex
-	used    time.Time         // mu; when a call last began or ended
-	calls   int               // mu; how many have begun
-	box     *pydriver.Process // mu; nil if there is none
-	kind    string            // mu; the digest of the box's kind
-	idle    *time.Timer       // mu; ends the box
-	running bool              // mu
-	told    bool              // mu; the agent knows the id
+	used    time.Time   // mu; when a call last began or ended
+	calls   int         // mu; how many have begun
+	box     *box        // mu; nil if there is none
+	idle    *time.Timer // mu; ends the box
+	running bool        // mu; a call runs in the box, or is about to
+	told    bool        // mu; the agent knows the id
+}
+
+// A box is a sandbox of a conversation.
+type box struct {
+	*pydriver.Process
+	kind string // the digest of its kind
+	seat *admission.Seat
 }
 
 // A Job is code to run.
@@ -90,7 +97,7 @@ func (c *Conversation) touch() {
 func (c *Conversation) Run(ctx context.Context, turn *Turn, job Job) (sandbox.Exit, error) {
 	defer turn.Leave()
 	for attempt := 1; ; attempt++ {
-		box, err := c.take(ctx, job.Kind)
+		box, err := c.take(ctx, job)
 		if again(ctx, err, attempt) {
 			continue // the shim ended while it made one
 		}
@@ -125,86 +132,126 @@ func again(ctx context.Context, err error, attempt int) bool {
 	return err != nil && attempt < most && fault.KindOf(err) == fault.Gone && ctx.Err() == nil
 }
 
-// take returns the conversation's sandbox, if it is of kind and lives, or a new
-// one, and marks it as in use.
-func (c *Conversation) take(ctx context.Context, kind pool.Kind) (*pydriver.Process, error) {
+// take waits until the call may run, and returns the conversation's sandbox, if it
+// is of the job's kind and lives, or a new one, marked as in use.
+func (c *Conversation) take(ctx context.Context, job Job) (*box, error) {
+	limits := job.Kind.Spec.Limits
+	r := admission.Request{Principal: c.Principal, Conversation: c.ID, Memory: limits.MemoryBytes, CPUs: limits.CPUs}
+	if b := c.claim(ctx, job.Kind); b != nil {
+		if _, err := c.set.gate.Enter(ctx, r, b.seat); err != nil {
+			c.rest(b, job.Idle)
+			return nil, err
+		}
+		return b, nil
+	}
+	seat, err := c.set.gate.Enter(ctx, r, nil)
+	if err != nil {
+		c.unclaim()
+		return nil, err
+	}
+	process, err := c.set.pool.Take(ctx, job.Kind)
+	if err != nil {
+		seat.Leave()
+		c.unclaim()
+		return nil, err
+	}
 	c.mu.Lock()
-	box, same := c.box, c.kind == kind.Digest
+	defer c.mu.Unlock()
+	c.box = &box{process, job.Kind.Digest, seat}
+	return c.box, nil
+}
+
+// claim marks the conversation as one in which a call runs, or is about to, so
+// that its sandbox stays, and returns that. One that is of another kind, or has
+// ended, is dropped.
+func (c *Conversation) claim(ctx context.Context, kind pool.Kind) *box {
+	c.mu.Lock()
 	c.running = true
 	c.used = time.Now()
 	if c.idle != nil {
 		c.idle.Stop()
 	}
+	b := c.box
 	c.mu.Unlock()
-	if box != nil {
-		select {
-		case <-box.Gone():
-			same = false
-		default:
-		}
-		if same {
-			return box, nil
-		}
-		c.drop(ctx, box)
+	if b == nil {
+		return nil
 	}
-	box, err := c.set.start(ctx, kind)
+	select {
+	case <-b.Gone():
+	default:
+		if b.kind == kind.Digest {
+			return b
+		}
+	}
+	c.drop(ctx, b)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil {
-		c.running = false
-		return nil, err
-	}
-	c.box, c.kind, c.running = box, kind.Digest, true
-	return box, nil
+	c.running = true
+	return nil
+}
+
+// unclaim says that there is no call any more, and no sandbox.
+func (c *Conversation) unclaim() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running = false
 }
 
 // clean makes the sandbox as new for the next call, and starts the time after
-// which it is ended.
-func (c *Conversation) clean(ctx context.Context, box *pydriver.Process, idle time.Duration) {
+// which it is ended. It is ended at once where its room is wanted.
+func (c *Conversation) clean(ctx context.Context, b *box, idle time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, cleanTimeout)
 	defer cancel()
-	if err := box.Refresh(ctx); err != nil {
+	if err := b.Refresh(ctx); err != nil {
 		c.set.log.WarnContext(ctx, "clean a sandbox; it is replaced", slog.String("conversation", c.ID), slog.Any("error", err))
-		c.drop(ctx, box)
+		c.drop(ctx, b)
 		return
 	}
-	defer c.set.idled()
+	c.rest(b, idle)
+	if !b.seat.Rest() {
+		c.dropIdle(ctx, b)
+	}
+}
+
+// rest says that no call uses the sandbox, and starts the time after which it is
+// ended.
+func (c *Conversation) rest(b *box, idle time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running = false
 	c.used = time.Now()
-	c.idle = time.AfterFunc(idle, func() { c.evict(box) })
+	c.idle = time.AfterFunc(idle, func() { c.evict(b) })
 }
 
 // evict ends the sandbox if it is still box and idle.
-func (c *Conversation) evict(box *pydriver.Process) {
+func (c *Conversation) evict(b *box) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// Close ends the set's context before it looks for work, and takes c.mu in
 	// between: no work begins that it would not wait for.
-	if c.set.ctx.Err() != nil || !c.detach(box, true) {
+	if c.set.ctx.Err() != nil || !c.detach(b, true) {
 		return
 	}
-	c.set.work.Go(func() { c.destroy(c.set.ctx, box) })
+	c.set.work.Go(func() { c.destroy(c.set.ctx, b) })
 }
 
 // drop ends box, unless somebody else does already.
-func (c *Conversation) drop(ctx context.Context, box *pydriver.Process) {
+func (c *Conversation) drop(ctx context.Context, b *box) {
 	c.mu.Lock()
-	ours := c.detach(box, false)
+	ours := c.detach(b, false)
 	c.mu.Unlock()
 	if ours {
-		c.destroy(ctx, box)
+		c.destroy(ctx, b)
 	}
 }
 
 // dropIdle ends box if no call uses it; it says whether it did.
-func (c *Conversation) dropIdle(ctx context.Context, box *pydriver.Process) bool {
+func (c *Conversation) dropIdle(ctx context.Context, b *box) bool {
 	c.mu.Lock()
-	ours := c.detach(box, true)
+	ours := c.detach(b, true)
 	c.mu.Unlock()
 	if ours {
-		c.destroy(ctx, box)
+		c.destroy(ctx, b)
 	}
 	return ours
 }
@@ -212,11 +259,11 @@ func (c *Conversation) dropIdle(ctx context.Context, box *pydriver.Process) bool
 // detach forgets box, which is then the caller's to destroy; false if it is not
 // the conversation's any more, or in use and was to be idle.
 // Preconditions: c.mu is held.
-func (c *Conversation) detach(box *pydriver.Process, idle bool) bool {
-	if c.box != box || idle && c.running {
+func (c *Conversation) detach(b *box, idle bool) bool {
+	if c.box != b || idle && c.running {
 		return false
 	}
-	c.box, c.kind, c.running = nil, "", false
+	c.box, c.running = nil, false
 	if c.idle != nil {
 		c.idle.Stop()
 	}
@@ -224,18 +271,18 @@ func (c *Conversation) detach(box *pydriver.Process, idle bool) bool {
 }
 
 // destroy ends a sandbox that was detached.
-func (c *Conversation) destroy(ctx context.Context, box *pydriver.Process) {
+func (c *Conversation) destroy(ctx context.Context, b *box) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
 	defer cancel()
-	if err := box.Destroy(ctx); err != nil && !errors.Is(err, context.Canceled) {
+	if err := b.Destroy(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		c.set.log.WarnContext(ctx, "destroy a sandbox", slog.String("conversation", c.ID), slog.Any("error", err))
 	}
-	c.set.ended()
+	b.seat.Leave()
 }
 
 // idleSince returns the sandbox and the time since which nothing used it; nil
 // if there is none or it is in use.
-func (c *Conversation) idleSince() (*pydriver.Process, time.Time) {
+func (c *Conversation) idleSince() (*box, time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.running {

@@ -273,8 +273,8 @@ func TestRealSandboxes(t *testing.T) {
 			Log: slog.New(slog.DiscardHandler), Stderr: t.Output(),
 		})
 		log := slog.New(slog.NewTextHandler(t.Output(), nil))
-		p := pool.New(t.Context(), r, log)
-		s := NewSet(t.Context(), Options{Pool: p, MaxSandboxes: func() int { return 2 }, Log: log})
+		p := pool.New(t.Context(), pool.Options{Runner: r, Log: log})
+		s := NewSet(t.Context(), Options{Pool: p, Log: log})
 		defer func() {
 			ctx := context.WithoutCancel(t.Context())
 			s.Close(ctx)

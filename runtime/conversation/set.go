@@ -13,27 +13,33 @@ import (
 	"time"
 
 	"cloche.dev/cloche/policy/fault"
+	"cloche.dev/cloche/runtime/admission"
 	"cloche.dev/cloche/runtime/pool"
-	"cloche.dev/cloche/runtime/pydriver"
 )
 
 // maxKnown bounds the conversations that a server knows at a time; past it the
 // one longest unused, that has no sandbox, is forgotten.
 const maxKnown = 10_000
 
+// brisk is how long the sandbox of a conversation that has made more than one
+// call is spared after the last: those that come only once are not to drive each
+// other's neighbours out.
+const brisk = time.Second
+
 // Options are what a Set works with.
 type Options struct {
 	Pool *pool.Pool
-	// MaxSandboxes says how many conversations may have a sandbox at a time.
-	MaxSandboxes func() int
-	Log          *slog.Logger
+	// Gate lets calls in; nil lets in all. The set ends sandboxes for it that no
+	// call uses.
+	Gate *admission.Gate
+	Log  *slog.Logger
 }
 
 // A Set is all conversations of a server. Its methods may be called from
 // several goroutines.
 type Set struct {
 	pool   *pool.Pool
-	max    func() int
+	gate   *admission.Gate
 	log    *slog.Logger
 	ctx    context.Context //nolint:containedctx // the set's own life, which ends with Close
 	cancel context.CancelFunc
@@ -42,19 +48,20 @@ type Set struct {
 	mu     sync.Mutex
 	byID   map[string]*Conversation            // mu
 	byHint map[[sha256.Size]byte]*Conversation // mu
-	boxes  int                                 // mu; sandboxes that conversations have
-	line   []*place                            // mu; calls that wait for one
-
-	patience time.Duration
 }
 
 // NewSet returns an empty set, which lives until Close or the end of ctx.
 func NewSet(ctx context.Context, o Options) *Set {
 	ctx, cancel := context.WithCancel(ctx)
-	return &Set{
-		pool: o.Pool, max: o.MaxSandboxes, log: o.Log, ctx: ctx, cancel: cancel, patience: patience,
+	if o.Gate == nil {
+		o.Gate = admission.New(ctx, admission.Options{})
+	}
+	s := &Set{
+		pool: o.Pool, gate: o.Gate, log: o.Log, ctx: ctx, cancel: cancel,
 		byID: map[string]*Conversation{}, byHint: map[[sha256.Size]byte]*Conversation{},
 	}
+	o.Gate.EvictBy(s.yield)
+	return s
 }
 
 // New starts a conversation of principal. Its id is 130 random bits.
@@ -135,24 +142,11 @@ func (s *Set) forget() {
 	maps.DeleteFunc(s.byHint, func(_ [sha256.Size]byte, c *Conversation) bool { return c == oldest })
 }
 
-// start takes a sandbox for a conversation.
-func (s *Set) start(ctx context.Context, kind pool.Kind) (*pydriver.Process, error) {
-	if err := s.admit(ctx); err != nil {
-		return nil, err
-	}
-	box, err := s.pool.Take(ctx, kind)
-	if err != nil {
-		s.ended()
-	}
-	return box, err
-}
-
-// ended counts the end of a conversation's sandbox.
-func (s *Set) ended() {
-	s.mu.Lock()
-	s.boxes--
-	s.next()
-	s.mu.Unlock()
+// yield ends a sandbox that no call uses, and waits for that: one of a
+// conversation that is not in the middle of its work, else one that is kept warm
+// for nobody, else any.
+func (s *Set) yield(ctx context.Context, n admission.Need) bool {
+	return s.evictOldest(ctx, true) || !n.Sandbox && s.pool.Evict(ctx) || n.Brisk && s.evictOldest(ctx, false)
 }
 
 // evictOldest ends the sandbox that is longest idle, of those of conversations
@@ -162,7 +156,7 @@ func (s *Set) evictOldest(ctx context.Context, spare bool) bool {
 	all := slices.Collect(maps.Values(s.byID))
 	s.mu.Unlock()
 	var oldest *Conversation
-	var box *pydriver.Process
+	var box *box
 	var since time.Time
 	for _, c := range all {
 		if spare && c.isBrisk() {

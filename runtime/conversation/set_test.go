@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloche.dev/cloche/policy/fault"
+	"cloche.dev/cloche/runtime/admission"
 	"cloche.dev/cloche/runtime/pool"
 	"cloche.dev/cloche/runtime/sandbox"
 	"cloche.dev/cloche/runtime/sandbox/sandboxtest"
@@ -28,12 +29,20 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // be had. With the test it is closed; then none may be left.
 func newSet(t *testing.T, fake *sandboxtest.Fake, most int) *Set {
 	t.Helper()
+	return newSetWith(t, fake, admission.Options{Capacity: func() admission.Capacity { return admission.Capacity{Sandboxes: most} }})
+}
+
+// newSetWith is newSet with a gate of these options.
+func newSetWith(t *testing.T, fake *sandboxtest.Fake, o admission.Options) *Set {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	p := pool.New(t.Context(), fake, log)
-	s := NewSet(t.Context(), Options{Pool: p, MaxSandboxes: func() int { return most }, Log: log})
+	g := admission.New(t.Context(), o)
+	p := pool.New(t.Context(), pool.Options{Runner: fake, Log: log, Gate: g})
+	s := NewSet(t.Context(), Options{Pool: p, Gate: g, Log: log})
 	t.Cleanup(func() {
 		s.Close(context.Background())
 		p.Close(context.Background())
+		g.Close()
 		if n := len(fake.Live()); n > 0 {
 			t.Errorf("%d sandboxes are left", n)
 		}
@@ -243,7 +252,10 @@ func TestSandboxesAreBounded(t *testing.T) {
 		fmt.Fprint(out, code)
 		return 0
 	}
-	s := newSet(t, fake, 2)
+	s := newSetWith(t, fake, admission.Options{
+		Capacity: func() admission.Capacity { return admission.Capacity{Sandboxes: 2} },
+		Patience: 100 * time.Millisecond,
+	})
 	a, b, c := s.New("p"), s.New("p"), s.New("p")
 	var busy sync.WaitGroup
 	for _, conv := range []*Conversation{a, b} {
@@ -261,7 +273,6 @@ func TestSandboxesAreBounded(t *testing.T) {
 			<-time.After(time.Millisecond)
 		}
 	}
-	s.patience = time.Millisecond
 	if _, _, err := run(t, c, job("c", time.Minute)); fault.KindOf(err) != fault.Busy {
 		t.Errorf("a third conversation while two sandboxes are in use: %v, want busy", err)
 	}
@@ -292,11 +303,7 @@ func TestRoomIsGivenInOrder(t *testing.T) {
 		return 0
 	}
 	s := newSet(t, fake, 1)
-	waiting := func() int {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.line)
-	}
+	waiting := s.gate.Waiting
 	var all sync.WaitGroup
 	all.Go(func() {
 		if _, _, err := run(t, s.New("p"), job("first", time.Minute)); err != nil {

@@ -1,5 +1,6 @@
 // Package pool keeps warm sandboxes: started, with nothing run in them yet, for
-// whoever needs one next. What is handed out is never taken back.
+// whoever needs one next. What is handed out is never taken back. Sandboxes are
+// kept of the kind that was asked for last, and for a while of a few others.
 package pool
 
 import (
@@ -7,19 +8,12 @@ import (
 	"errors"
 	"log/slog"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
+	"cloche.dev/cloche/runtime/admission"
 	"cloche.dev/cloche/runtime/pydriver"
 	"cloche.dev/cloche/runtime/sandbox"
-)
-
-// A pool waits after a sandbox could not be started: at first firstRetry, then
-// each time twice as long, up to lastRetry.
-const (
-	firstRetry = 5 * time.Second
-	lastRetry  = time.Minute
 )
 
 // A Kind says what a sandbox is made of. Sandboxes of one kind are alike.
@@ -30,47 +24,60 @@ type Kind struct {
 	Preload []string
 }
 
-// A Pool keeps up to a number of warm sandboxes of the kind that was asked for
-// last. Its methods may be called from several goroutines.
+// Options are what a Pool works with.
+type Options struct {
+	Runner sandbox.Runner
+	Log    *slog.Logger
+	// Gate says when there is room for a sandbox that nobody has asked for; nil
+	// stands for always.
+	Gate *admission.Gate
+}
+
+// A Pool keeps warm sandboxes. Its methods may be called from several goroutines.
 type Pool struct {
 	runner sandbox.Runner
 	log    *slog.Logger
+	gate   *admission.Gate
 	starts chan struct{}   // holds one for each that is being started for a caller
 	ctx    context.Context //nolint:containedctx // the pool's own life, which ends with Close
 	cancel context.CancelFunc
 	work   sync.WaitGroup
+	wake   chan struct{} // gets a word when the filler is to look again
+	steady time.Duration // the constant, but in tests
 
 	mu      sync.Mutex
-	kind    Kind                // mu; what is kept warm
-	want    int                 // mu; how many
-	warm    []*pydriver.Process // mu; all of kind
-	filling bool                // mu
-	closed  bool                // mu
+	shelves []*shelf    // mu; that of the kind that was asked for last is last
+	callers int         // mu; who start sandboxes of their own
+	expiry  *time.Timer // mu; when a kind may be kept no longer; nil if there is none
+	filling bool        // mu
+	closed  bool        // mu
 }
 
 // New returns an empty pool, which lives until Close or the end of ctx.
-func New(ctx context.Context, runner sandbox.Runner, log *slog.Logger) *Pool {
+func New(ctx context.Context, o Options) *Pool {
 	ctx, cancel := context.WithCancel(ctx)
 	// More at once would take longer all together, and keep processors from calls
 	// that run.
 	starts := make(chan struct{}, 2*runtime.NumCPU())
-	return &Pool{runner: runner, log: log, starts: starts, ctx: ctx, cancel: cancel}
+	return &Pool{
+		runner: o.Runner, log: o.Log, gate: o.Gate,
+		starts: starts, ctx: ctx, cancel: cancel, wake: make(chan struct{}, 1), steady: steady,
+	}
 }
 
-// Keep says what is to be kept warm from now on: want sandboxes of kind. What is
-// warm beyond that is never handed out again; it is destroyed in the background.
+// Keep says that kind is asked for now, and how many sandboxes of it are to be
+// kept warm. What is warm beyond that is destroyed in the background, and so is,
+// after a while, what is warm of kinds that are asked for no more.
 func (p *Pool) Keep(ctx context.Context, kind Kind, want int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	good := 0
-	if p.kind.Digest == kind.Digest {
-		good = min(max(want, 0), len(p.warm))
+	if p.closed {
+		return
 	}
-	stale := p.warm[good:]
-	p.warm = slices.Clone(p.warm[:good])
-	p.kind, p.want = kind, want
-	for _, s := range stale {
-		p.work.Go(func() { p.destroy(ctx, s) })
+	s := p.ask(ctx, kind)
+	s.want = max(want, 0)
+	for len(s.warm) > s.want {
+		p.discard(ctx, s, s.warm[len(s.warm)-1])
 	}
 	p.fill()
 }
@@ -81,6 +88,7 @@ func (p *Pool) Take(ctx context.Context, kind Kind) (*pydriver.Process, error) {
 	if s := p.take(ctx, kind); s != nil {
 		return s, nil
 	}
+	defer p.calling()()
 	select {
 	case p.starts <- struct{}{}:
 		defer func() { <-p.starts }()
@@ -94,115 +102,133 @@ func (p *Pool) Take(ctx context.Context, kind Kind) (*pydriver.Process, error) {
 func (p *Pool) take(ctx context.Context, kind Kind) *pydriver.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	s := p.shelf(kind)
+	if s == nil {
+		return nil
+	}
 	defer p.fill()
-	for kind.Digest == p.kind.Digest && len(p.warm) > 0 {
-		s := p.warm[0]
-		p.warm = p.warm[1:]
-		select {
-		case <-s.Gone():
-			p.work.Go(func() { p.destroy(ctx, s) })
-		default:
-			return s
+	for len(s.warm) > 0 {
+		m := s.warm[0]
+		if m.dead() {
+			p.died(ctx, s, m)
+			continue
 		}
+		s.remove(m)
+		m.leave()
+		return m.process
 	}
 	return nil
 }
 
-// Warm returns how many sandboxes are warm, and one of them, for what it knows
-// of its modules; it stays the pool's.
+// calling says that a caller starts a sandbox of its own, until the function that
+// it returns is called. The filler stands back.
+func (p *Pool) calling() (done func()) {
+	p.mu.Lock()
+	p.callers++
+	p.mu.Unlock()
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.callers--
+		p.poke()
+	}
+}
+
+// Warm returns how many sandboxes are warm, and one of the kind that was asked
+// for last, for what it knows of its modules; it stays the pool's.
 func (p *Pool) Warm() (int, *pydriver.Process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.warm) == 0 {
-		return 0, nil
+	n := 0
+	var last *pydriver.Process
+	for _, s := range p.shelves {
+		n += len(s.warm)
+		last = nil
+		if len(s.warm) > 0 {
+			last = s.warm[0].process
+		}
 	}
-	return len(p.warm), p.warm[0]
+	return n, last
+}
+
+// Trouble returns why no sandbox of the kind that was asked for last is kept warm:
+// the last one could not be started, or died soon; nil if none did, or one has
+// lived for a while since.
+func (p *Pool) Trouble() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.shelves) == 0 {
+		return nil
+	}
+	return p.shelves[len(p.shelves)-1].trouble
+}
+
+// Evict ends the warm sandbox that will be missed least, and waits for that;
+// false if there is none.
+func (p *Pool) Evict(ctx context.Context) bool {
+	m := p.leastMissed()
+	if m == nil {
+		return false
+	}
+	p.destroy(ctx, m)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fill()
+	return true
+}
+
+// leastMissed takes out the oldest of the kind that was not asked for for longest.
+func (p *Pool) leastMissed() *member {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.shelves {
+		if len(s.warm) > 0 {
+			m := s.warm[0]
+			s.remove(m)
+			return m
+		}
+	}
+	return nil
 }
 
 // Close destroys what is warm and waits for that, also when ctx has ended.
 func (p *Pool) Close(ctx context.Context) {
 	p.mu.Lock()
 	p.closed = true
-	warm := p.warm
-	p.warm = nil
+	for _, s := range p.shelves {
+		for len(s.warm) > 0 {
+			p.discard(ctx, s, s.warm[0])
+		}
+	}
+	if p.expiry != nil {
+		p.expiry.Stop()
+	}
 	p.mu.Unlock()
 	p.cancel()
-	for _, s := range warm {
-		p.destroy(ctx, s)
-	}
 	p.work.Wait()
 }
 
-// fill starts the filler, unless it runs or nothing is missing.
-// Preconditions: p.mu is held.
-func (p *Pool) fill() {
-	if p.filling || p.enough() {
-		return
-	}
-	p.filling = true
-	p.work.Go(func() { p.filler(p.ctx) })
-}
-
-// enough says that no more is to be started.
-// Preconditions: p.mu is held.
-func (p *Pool) enough() bool {
-	return p.closed || p.ctx.Err() != nil || len(p.warm) >= p.want
-}
-
-// filler starts sandboxes, one after the other, until there are enough.
-func (p *Pool) filler(ctx context.Context) {
-	wait := firstRetry
-	for {
-		p.mu.Lock()
-		if p.enough() {
-			p.filling = false
-			p.mu.Unlock()
-			return
-		}
-		kind := p.kind
-		p.mu.Unlock()
-		s, err := pydriver.Start(ctx, p.runner, kind.Spec, kind.Preload)
-		if err != nil {
-			if ctx.Err() == nil {
-				p.log.WarnContext(ctx, "start a warm sandbox", slog.Any("error", err), slog.Duration("next", wait))
-			}
-			pause(ctx, wait)
-			wait = min(2*wait, lastRetry)
-			continue
-		}
-		wait = firstRetry
-		if !p.add(kind, s) {
-			p.destroy(ctx, s)
-		}
-	}
-}
-
-// add keeps s, if it is still wanted.
-func (p *Pool) add(kind Kind, s *pydriver.Process) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed || kind.Digest != p.kind.Digest || len(p.warm) >= p.want {
-		return false
-	}
-	p.warm = append(p.warm, s)
-	return true
-}
-
-// pause waits for d, or for the end of ctx.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
-
-func (p *Pool) destroy(ctx context.Context, s *pydriver.Process) {
+func (p *Pool) destroy(ctx context.Context, m *member) {
 	const limit = 10 * time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	if err := s.Destroy(ctx); err != nil && !errors.Is(err, context.Canceled) {
+	if err := m.process.Destroy(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		p.log.WarnContext(ctx, "destroy a warm sandbox", slog.Any("error", err))
+	}
+	m.leave()
+}
+
+// discard takes m out and destroys it in the background.
+// Preconditions: p.mu is held, m is in s.
+func (p *Pool) discard(ctx context.Context, s *shelf, m *member) {
+	s.remove(m)
+	p.work.Go(func() { p.destroy(ctx, m) })
+}
+
+// poke has the filler look again.
+func (p *Pool) poke() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
 	}
 }

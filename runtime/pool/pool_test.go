@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,7 +35,7 @@ func kind(name string) Kind {
 // then none of fake's may be left.
 func newPool(t *testing.T, fake *sandboxtest.Fake, runner sandbox.Runner) *Pool {
 	t.Helper()
-	p := New(t.Context(), runner, slog.New(slog.DiscardHandler))
+	p := New(t.Context(), Options{Runner: runner, Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() {
 		p.Close(context.Background())
 		if n := len(fake.Live()); n > 0 {
@@ -65,8 +64,17 @@ func warms(t *testing.T, p *Pool, n int) {
 	eventually(t, "the pool is full", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return len(p.warm) == n && !p.filling
+		return len(p.members()) == n && !p.filling
 	})
+}
+
+// members lists what is warm.
+// Preconditions: p.mu is held.
+func (p *Pool) members() (all []*member) {
+	for _, s := range p.shelves {
+		all = append(all, s.warm...)
+	}
+	return all
 }
 
 // take takes a sandbox, which is destroyed with the test.
@@ -132,49 +140,6 @@ func TestMoreAndLess(t *testing.T) {
 	warms(t, p, 0)
 }
 
-func TestStaleKind(t *testing.T) {
-	fake := new(sandboxtest.Fake)
-	p := newPool(t, fake, fake)
-	a, b := kind("a"), kind("b")
-	p.Keep(t.Context(), a, 2)
-	warms(t, p, 2)
-	p.Keep(t.Context(), b, 1)
-	take(t, p, b)
-	warms(t, p, 1)
-	eventually(t, "those of the old kind are gone", func() bool {
-		return !slices.ContainsFunc(fake.Live(), func(s *sandboxtest.FakeBox) bool { return s.Spec.Image == "a" })
-	})
-	// A call that still follows the old policy gets one of its own; the warm one
-	// stays.
-	_, warm := p.Warm()
-	take(t, p, a)
-	if n, s := p.Warm(); n != 1 || s != warm {
-		t.Errorf("Warm() = %d, %p, want the one of before, %p", n, s, warm)
-	}
-}
-
-// TestStaleWhileStarting changes the kind while one of the old kind starts.
-func TestStaleWhileStarting(t *testing.T) {
-	starting, goOn := make(chan struct{}), make(chan struct{})
-	fake := &sandboxtest.Fake{StartErr: func(_ context.Context, spec sandbox.Spec) error {
-		if spec.Image == "a" {
-			close(starting)
-			<-goOn
-		}
-		return nil
-	}}
-	p := newPool(t, fake, fake)
-	p.Keep(t.Context(), kind("a"), 1)
-	<-starting
-	p.Keep(t.Context(), kind("b"), 1)
-	close(goOn)
-	warms(t, p, 1)
-	if _, s := p.Warm(); s.Spec().Image != "b" {
-		t.Errorf("a sandbox of %s is warm, want one of b", s.Spec().Image)
-	}
-	eventually(t, "the old one is gone", func() bool { return len(fake.Live()) == 1 })
-}
-
 func TestDeadMember(t *testing.T) {
 	fake := new(sandboxtest.Fake)
 	p := newPool(t, fake, fake)
@@ -182,30 +147,23 @@ func TestDeadMember(t *testing.T) {
 	p.Keep(t.Context(), a, 3)
 	warms(t, p, 3)
 	p.mu.Lock()
-	warm := slices.Clone(p.warm)
+	warm := p.members()
 	p.mu.Unlock()
 	for i, b := range fake.Boxes()[:2] {
 		b.Die()
-		<-warm[i].Gone()
+		<-warm[i].process.Gone()
 	}
-	if got := take(t, p, a); got != warm[2] {
-		t.Errorf("Take() = %p, want the one that lives, %p", got, warm[2])
-	}
-	warms(t, p, 3)
-	p.mu.Lock()
-	warm = slices.Clone(p.warm)
-	p.mu.Unlock()
-	for _, b := range fake.Live() {
-		b.Die()
-	}
-	for _, s := range warm {
-		<-s.Gone()
+	if got := take(t, p, a); got != warm[2].process {
+		t.Errorf("Take() = %p, want the one that lives, %p", got, warm[2].process)
 	}
 	s := take(t, p, a)
 	select {
 	case <-s.Gone():
 		t.Error("Take() = a dead sandbox")
 	default:
+	}
+	if err := p.Trouble(); err == nil || !strings.Contains(err.Error(), "a sandbox ended by itself 0.") {
+		t.Errorf("Trouble() = %v, want that sandboxes die", err)
 	}
 }
 
@@ -240,7 +198,8 @@ func TestCloseWaits(t *testing.T) {
 	p := newPool(t, r.Fake, r)
 	p.Keep(t.Context(), kind("a"), 1)
 	warms(t, p, 1)
-	p.Keep(t.Context(), kind("b"), 1) // does not wait for the end of the old one
+	p.Keep(t.Context(), kind("a"), 0) // does not wait for the end of the old one
+	p.Keep(t.Context(), kind("b"), 1)
 	warms(t, p, 1)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -294,7 +253,7 @@ func TestStartFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		r := new(broken)
-		p := New(t.Context(), r, slog.New(slog.NewTextHandler(&log, nil)))
+		p := New(t.Context(), Options{Runner: r, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		p.Keep(t.Context(), kind("a"), 2)
 		<-time.After(4 * time.Minute)
 		synctest.Wait()
@@ -323,7 +282,7 @@ func TestEndOfContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		r := new(broken)
-		p := New(ctx, r, slog.New(slog.DiscardHandler))
+		p := New(ctx, Options{Runner: r, Log: slog.New(slog.DiscardHandler)})
 		p.Keep(t.Context(), kind("a"), 1)
 		synctest.Wait()
 		cancel()

@@ -64,7 +64,7 @@ func newChain(t *testing.T) (*Chain, *buffer) {
 	t.Helper()
 	log := new(buffer)
 	logger := slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	set := conversation.NewSet(t.Context(), conversation.Options{Log: logger, MaxSandboxes: func() int { return 1 }})
+	set := conversation.NewSet(t.Context(), conversation.Options{Log: logger})
 	t.Cleanup(func() { set.Close(context.Background()) })
 	policy := config.Default()
 	return &Chain{

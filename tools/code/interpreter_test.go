@@ -39,8 +39,8 @@ func newBench(t *testing.T, fake *sandboxtest.Fake) *bench {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	b := &bench{fake: fake, policy: config.Default()}
-	b.pool = pool.New(t.Context(), fake, log)
-	b.set = conversation.NewSet(t.Context(), conversation.Options{Pool: b.pool, Log: log, MaxSandboxes: func() int { return 2 }})
+	b.pool = pool.New(t.Context(), pool.Options{Runner: fake, Log: log})
+	b.set = conversation.NewSet(t.Context(), conversation.Options{Pool: b.pool, Log: log})
 	t.Cleanup(func() {
 		b.set.Close(context.Background())
 		b.pool.Close(context.Background())
