@@ -2,6 +2,7 @@ package code
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -91,11 +92,11 @@ func (o StatusOptions) run(ctx context.Context, call *tools.Call) (tools.Result,
 	kind := Kind(call.Policy)
 	inv, err := o.Inventory.Of(ctx, kind)
 	if err != nil {
-		return tools.Result{}, statusFault(err)
+		return tools.Result{}, o.fault(err)
 	}
 	setup, err := o.Limited(ctx)
 	if err != nil {
-		return tools.Result{}, statusFault(err)
+		return tools.Result{}, o.fault(err)
 	}
 	s := status{
 		Conversation: call.Conversation.ID, Version: o.Version, Python: inv.Python, Image: kind.Spec.Image,
@@ -114,15 +115,31 @@ func (o StatusOptions) run(ctx context.Context, call *tools.Call) (tools.Result,
 	if err := o.PolicyError(); err != nil {
 		s.Notices = append(s.Notices, "the configuration file has mistakes, so an older policy holds; the administrator sees them with cloche policy check")
 	}
+	if err := o.Pool.Trouble(); err != nil {
+		s.Notices = append(s.Notices, "sandboxes cannot be kept ready: "+reason(err)+"; cloche doctor, on the server, says more")
+	}
 	call.Conversation.Tell() // the answer carries the id
 	result := tools.Text(s.text())
 	result.Structured = s
 	return result, nil
 }
 
-// statusFault keeps a fault's kind and says that nothing else is the matter.
-func statusFault(err error) error {
-	return fault.Wrap(fault.KindOf(err), err, "no sandbox can be started to look into; cloche doctor, on the server, says why")
+// fault keeps a fault's kind and says that nothing else is the matter; and why, if
+// the pool knows that.
+func (o StatusOptions) fault(err error) error {
+	why := ""
+	if trouble := o.Pool.Trouble(); trouble != nil {
+		why = ": " + reason(trouble)
+	}
+	return fault.Wrap(fault.KindOf(err), err, "no sandbox can be started to look into%s; cloche doctor, on the server, says more", why)
+}
+
+// reason is what an agent may read of err.
+func reason(err error) string {
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		return f.Text()
+	}
+	return "the server's log has the cause"
 }
 
 func limitsOf(c *config.Config) limits {

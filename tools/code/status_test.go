@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -38,7 +40,10 @@ func packages(n int) *sandboxtest.Fake {
 // status calls sandbox_status in a new conversation of b.
 func (b *bench) status(t *testing.T, o StatusOptions) (tools.Result, string, error) {
 	t.Helper()
-	o.Version, o.Pool, o.Conversations, o.Inventory = "0.1", b.pool, b.set, inventory.New(b.fake)
+	o.Version, o.Pool, o.Conversations = "0.1", b.pool, b.set
+	if o.Inventory == nil {
+		o.Inventory = inventory.New(b.fake)
+	}
 	if o.Limited == nil {
 		all := shim.Setup{Limits: cgroup.Limits{Memory: true, CPU: true, PIDs: true}}
 		o.Limited = func(context.Context) (shim.Setup, error) { return all, nil }
@@ -164,5 +169,64 @@ func TestLimitsOf(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, limitsOf(&c)); diff != "" {
 		t.Errorf("limitsOf() (-want +got):\n%s", diff)
+	}
+}
+
+// TestStatusOfTrouble: where no sandbox can be kept ready the agent learns why, but
+// no more than it may know.
+func TestStatusOfTrouble(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		err   error
+		known bool // what the image has was found out before
+		want  string
+	}{
+		{"fault", fault.Wrap(fault.Unavailable, errors.New("/home/x"), "no namespaces"), true, "sandboxes cannot be kept ready: no namespaces; cloche doctor, on the server, says more"},
+		{"other", errors.New("exec /home/x"), true, "sandboxes cannot be kept ready: the server's log has the cause; cloche doctor, on the server, says more"},
+		{"from the start", fault.New(fault.Unavailable, "no namespaces"), false, "no sandbox can be started to look into: no namespaces; cloche doctor, on the server, says more"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			fake := packages(1)
+			var fails atomic.Bool
+			fails.Store(!tt.known)
+			fake.StartErr = func(context.Context, sandbox.Spec) error {
+				if fails.Load() {
+					return tt.err
+				}
+				return nil
+			}
+			b := newBench(t, fake)
+			o := StatusOptions{Inventory: inventory.New(b.fake)}
+			if tt.known {
+				r, _, err := b.status(t, o)
+				if err != nil || len(r.Structured.(status).Notices) > 0 {
+					t.Fatalf("status while all is well = %v, %v", r.Structured, err)
+				}
+			}
+			fails.Store(true)
+			b.pool.Keep(t.Context(), Kind(&b.policy), 1)
+			end := time.After(30 * time.Second)
+			for b.pool.Trouble() == nil {
+				select {
+				case <-time.After(time.Millisecond):
+				case <-end:
+					t.Fatal("the pool is in no trouble")
+				}
+			}
+			r, _, err := b.status(t, o)
+			if !tt.known {
+				f, ok := errors.AsType[*fault.Error](err)
+				if !ok || f.Text() != tt.want {
+					t.Errorf("status = %v, want %q", err, tt.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := r.Structured.(status).Notices; len(n) != 1 || n[0] != tt.want || !strings.Contains(r.Content[0].Text, "notice: "+tt.want+"\n") {
+				t.Errorf("notices = %q, want %q", n, tt.want)
+			}
+		})
 	}
 }
