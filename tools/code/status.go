@@ -127,11 +127,11 @@ func (o StatusOptions) run(ctx context.Context, call *tools.Call) (tools.Result,
 // fault keeps a fault's kind and says that nothing else is the matter; and why, if
 // the pool knows that.
 func (o StatusOptions) fault(err error) error {
-	why := ""
+	const text = "no sandbox can be started to look into"
 	if trouble := o.Pool.Trouble(); trouble != nil {
-		why = ": " + reason(trouble)
+		return fault.Wrap(fault.KindOf(err), err, text+": %s; cloche doctor, on the server, says more", reason(trouble))
 	}
-	return fault.Wrap(fault.KindOf(err), err, "no sandbox can be started to look into%s; cloche doctor, on the server, says more", why)
+	return fault.Wrap(fault.KindOf(err), err, text+"; cloche doctor, on the server, says why")
 }
 
 // reason is what an agent may read of err.
