@@ -210,7 +210,10 @@ type answer struct {
 	text    string
 	isError bool
 	headline.Structured
-	Error struct{ Kind, Text string }
+	Error struct {
+		Kind, Text string
+		RetryAfter float64 `json:"retry_after_seconds"`
+	}
 }
 
 // call calls code_interpreter. It may be used from several goroutines.
