@@ -162,8 +162,8 @@ func (c *Conversation) take(ctx context.Context, job Job) (*box, error) {
 }
 
 // claim marks the conversation as one in which a call runs, or is about to, so
-// that its sandbox stays, and returns that. One that is of another kind, or has
-// ended, is dropped.
+// that its sandbox stays, and returns that. One that is of another kind, has ended
+// or lacks modules that there are by now, is dropped.
 func (c *Conversation) claim(ctx context.Context, kind pool.Kind) *box {
 	c.mu.Lock()
 	c.running = true
@@ -179,7 +179,7 @@ func (c *Conversation) claim(ctx context.Context, kind pool.Kind) *box {
 	select {
 	case <-b.Gone():
 	default:
-		if b.kind == kind.Digest {
+		if b.kind == kind.Digest && !c.set.pool.Behind(b.kind, b.Process) {
 			return b
 		}
 	}
@@ -202,6 +202,10 @@ func (c *Conversation) unclaim() {
 func (c *Conversation) clean(ctx context.Context, b *box, idle time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, cleanTimeout)
 	defer cancel()
+	if c.set.pool.Behind(b.kind, b.Process) {
+		c.drop(ctx, b) // the next one is better
+		return
+	}
 	if err := b.Refresh(ctx); err != nil {
 		c.set.log.WarnContext(ctx, "clean a sandbox; it is replaced", slog.String("conversation", c.ID), slog.Any("error", err))
 		c.drop(ctx, b)

@@ -95,7 +95,16 @@ func (p *Pool) Take(ctx context.Context, kind Kind) (*pydriver.Process, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	return pydriver.Start(ctx, p.runner, kind.Spec, kind.Preload)
+	started, err := pydriver.Start(ctx, p.runner, kind.Spec, kind.Preload)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.shelf(kind); s != nil {
+		p.met(s, started)
+	}
+	return started, nil
 }
 
 // take returns a living warm sandbox, or nil.
@@ -135,7 +144,7 @@ func (p *Pool) calling() (done func()) {
 }
 
 // Warm returns how many sandboxes are warm, and one of the kind that was asked
-// for last, for what it knows of its modules; it stays the pool's.
+// for last; it stays the pool's.
 func (p *Pool) Warm() (int, *pydriver.Process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -36,6 +36,7 @@ type shelf struct {
 	wait    time.Duration
 	retry   time.Time
 	trouble error
+	ahead
 }
 
 // A member is a warm sandbox.
@@ -255,6 +256,7 @@ func (p *Pool) add(ctx context.Context, s *shelf, m *member) bool {
 	}
 	m.since = time.Now()
 	s.warm = append(s.warm, m)
+	p.met(s, m.process)
 	p.work.Go(func() { p.guard(ctx, s, m) })
 	return true
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,6 +64,7 @@ type status struct {
 	Workspace     string               `json:"workspace"`
 	Limits        limits               `json:"limits"`
 	Loaded        []string             `json:"loaded,omitempty"`
+	NotLoaded     map[string]string    `json:"not_loaded,omitempty"`
 	Packages      []inventory.Package  `json:"packages"`
 	More          int                  `json:"more_packages,omitempty"`
 	Conversations []statusConversation `json:"conversations"`
@@ -103,8 +106,10 @@ func (o StatusOptions) run(ctx context.Context, call *tools.Call) (tools.Result,
 		Network: "none", Workspace: notMounted, Limits: limitsOf(call.Policy), Packages: inv.Packages,
 	}
 	s.Limits.Enforced = enforced(setup)
-	if _, warm := o.Pool.Warm(); warm != nil {
-		_, s.Loaded, _ = warm.Modules()
+	s.Loaded, s.NotLoaded = o.Pool.Modules()
+	if call.Policy.Sandbox.Preload.Auto {
+		// Then those that are not installed are not meant.
+		maps.DeleteFunc(s.NotLoaded, func(_, why string) bool { return strings.HasPrefix(why, "ModuleNotFoundError(") })
 	}
 	if n := len(s.Packages); n > maxListedPackages {
 		s.Packages, s.More = s.Packages[:maxListedPackages], n-maxListedPackages
@@ -175,6 +180,9 @@ func (s status) text() string {
 	}
 	if len(s.Loaded) > 0 {
 		fmt.Fprintf(&b, "imported in advance: %s\n", strings.Join(s.Loaded, ", "))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.NotLoaded)) {
+		fmt.Fprintf(&b, "not imported in advance: %s, because %s\n", name, s.NotLoaded[name])
 	}
 	b.WriteString("installed packages: ")
 	for i, p := range s.Packages {

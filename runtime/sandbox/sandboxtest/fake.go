@@ -25,6 +25,9 @@ type Fake struct {
 	Call func(b *FakeBox, code string, stdout, stderr io.Writer, stop <-chan struct{}) int
 	// Start, if it is not nil, is asked before a sandbox is started.
 	StartErr func(ctx context.Context, spec sandbox.Spec) error
+	// Imports, if it is not nil, returns what the parent says of modules before it
+	// is ready.
+	Imports func(spec sandbox.Spec) []string
 	// RefreshErr, if it is not nil, is asked at each Refresh.
 	RefreshErr func(b *FakeBox) error
 
@@ -144,6 +147,11 @@ func (b *FakeBox) Send(text string) { _, _ = b.conn.Write([]byte(text)) }
 
 // serve plays the parent.
 func (b *FakeBox) serve() {
+	if b.fake.Imports != nil {
+		for _, message := range b.fake.Imports(b.Spec) {
+			b.Send(message)
+		}
+	}
 	b.Send("ready 3.11.2")
 	stop := func() {}
 	buf, rights := make([]byte, 64<<10), make([]byte, 256)
