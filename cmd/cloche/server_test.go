@@ -53,6 +53,13 @@ type server struct {
 // start starts a server with a configuration and no client.
 func start(t *testing.T, config string, args ...string) *server {
 	t.Helper()
+	return launch(t, nil, config, args...)
+}
+
+// launch is start with a program, and its arguments, that becomes the server whose
+// command line follows.
+func launch(t *testing.T, wrapper []string, config string, args ...string) *server {
+	t.Helper()
 	dir := t.TempDir()
 	s := &server{
 		t: t, log: new(record), lines: make(chan []byte, 10_000), done: make(chan struct{}),
@@ -62,8 +69,8 @@ func start(t *testing.T, config string, args ...string) *server {
 		t.Fatal(err)
 	}
 	s.configure(config)
-	args = append([]string{"stdio", "--config", s.config, "--data-dir", s.data}, args...)
-	s.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), build.Programs(t), args...)
+	args = append(append(wrapper, build.Programs(t), "stdio", "--config", s.config, "--data-dir", s.data), args...)
+	s.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), args[0], args[1:]...)
 	s.cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}
 	s.cmd.Stderr = s.log
 	s.cmd.WaitDelay = time.Second
@@ -243,7 +250,9 @@ type status struct {
 		ID    string
 		Calls int
 	}
-	Notices []string
+	Notices   []string
+	Loaded    []string
+	NotLoaded map[string]string `json:"not_loaded"`
 }
 
 // tool calls any tool and reads its structured result.
