@@ -10,7 +10,6 @@ import (
 
 	"cloche.dev/cloche/cmd/cloche/internal/doctor"
 	"cloche.dev/cloche/runtime/inventory"
-	"cloche.dev/cloche/runtime/shim"
 	"cloche.dev/cloche/tools/code"
 )
 
@@ -53,17 +52,21 @@ func (c *doctorCommand) sandbox(ctx context.Context, line *commandLine, h *docto
 	if err != nil {
 		return []doctor.Finding{h.Failed(err, "")}
 	}
+	var run doctor.Run
+	kind := code.Kind(a.policy.Current())
 	start := time.Now()
-	inv, err := inventory.New(a.runner).Of(ctx, code.Kind(a.policy.Current()))
-	took := time.Since(start)
-	var setup shim.Setup
+	run.Inventory, err = inventory.New(a.runner).Of(ctx, kind)
+	run.Took = time.Since(start)
 	if err == nil {
-		setup, err = a.runner.Limited(ctx)
+		run.Setup, err = a.runner.Limited(ctx)
+	}
+	if err == nil {
+		run.Template = a.runner.Preloaded(ctx, kind.Spec)
 	}
 	if err = errors.Join(err, a.Close(ctx)); err != nil {
 		return []doctor.Finding{h.Failed(err, log.String())}
 	}
-	return h.Ran(found, took, setup, inv)
+	return h.Ran(found, run)
 }
 
 func (c *doctorCommand) print(w io.Writer, findings []doctor.Finding) error {

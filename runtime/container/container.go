@@ -44,12 +44,17 @@ type Container struct {
 // start makes the container, with a first process that is forked from a template
 // if there can be one, else with one that starts Python anew and imports nothing.
 func (c *Container) start(ctx context.Context, root string, control *os.File) error {
-	if t := c.r.template(ctx, root, c.spec); t != nil {
-		err := c.fork(ctx, t, root, control)
+	t, err := c.r.template(ctx, root, c.spec)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err == nil {
+		err = c.fork(ctx, t, root, control)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
 		c.r.log.WarnContext(ctx, "fork a sandbox from a template; it starts without", slog.Any("error", err))
+		c.r.distrust(t, err)
 	}
 	return c.exec(root, control)
 }

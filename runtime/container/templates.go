@@ -51,19 +51,22 @@ func (r *Runner) Preloaded(ctx context.Context, spec sandbox.Spec) error {
 	}
 	defer done()
 	spec.Limits = enforceable(spec.Limits)
-	t := r.template(ctx, root.dir, spec)
-	if t == nil {
-		return fault.New(fault.Unavailable, "there is no template on this host")
+	t, err := r.template(ctx, root.dir, spec)
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, err, "sandboxes start without a template here")
 	}
 	_, err = t.Settled(ctx)
 	return err
 }
 
+// errCold is why there is no template.
+var errCold = errors.New("templates are turned off")
+
 // template returns the template for sandboxes of spec, which is started if there
-// is none; nil if there can be none.
-func (r *Runner) template(ctx context.Context, root string, spec sandbox.Spec) *template.Template {
+// is none.
+func (r *Runner) template(ctx context.Context, root string, spec sandbox.Spec) (*template.Template, error) {
 	if r.cold || loosened() { // walls are taken off a container that libcontainer makes whole
-		return nil
+		return nil, errCold
 	}
 	r.mu.Lock()
 	key := r.key(root, spec)
@@ -79,9 +82,32 @@ func (r *Runner) template(ctx context.Context, root string, spec sandbox.Spec) *
 	r.mu.Unlock()
 	select {
 	case <-e.made:
-		return e.t
+		return e.t, e.err
 	case <-ctx.Done():
-		return nil
+		return nil, context.Cause(ctx)
+	}
+}
+
+// distrust has sandboxes start without the template t for a while, because none
+// could be forked from it.
+func (r *Runner) distrust(t *template.Template, err error) {
+	if t.Gone() {
+		return // and is replaced
+	}
+	none := &templating{made: make(chan struct{}), err: err, at: time.Now()}
+	close(none.made)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, e := range r.templates {
+		select {
+		case <-e.made:
+		default:
+			continue
+		}
+		if e.t == t {
+			r.templates[key] = none
+			r.work.Go(func() { r.closeTemplate(e) })
+		}
 	}
 }
 

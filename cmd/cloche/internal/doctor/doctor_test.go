@@ -21,9 +21,7 @@ import (
 	"cloche.dev/cloche/cmd/internal/repotest"
 	"cloche.dev/cloche/policy/config"
 	"cloche.dev/cloche/runtime/cgroup"
-	"cloche.dev/cloche/runtime/inventory"
 	"cloche.dev/cloche/runtime/need"
-	"cloche.dev/cloche/runtime/shim"
 )
 
 func TestMain(m *testing.M) {
@@ -182,7 +180,7 @@ func TestReadme(t *testing.T) {
 		got = append(got, row[1])
 	}
 	want := slices.Clone(looked)
-	for _, f := range madeUp(t, 0, nil).Ran(nil, 0, shim.Setup{}, inventory.Inventory{}) {
+	for _, f := range madeUp(t, 0, nil).Ran(nil, Run{}) {
 		want = append(want, f.Name)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -11,9 +11,18 @@ import (
 	"cloche.dev/cloche/runtime/shim"
 )
 
+// A Run is what came of code in a sandbox.
+type Run struct {
+	Took      time.Duration
+	Setup     shim.Setup
+	Inventory inventory.Inventory
+	// Template is why the sandbox was not forked from one, nil if it was.
+	Template error
+}
+
 // Ran tells of a sandbox that was started, after Look had found what it found,
 // and ran code: how long it took, what is limited in it, what it has.
-func (h *Host) Ran(found []Finding, took time.Duration, setup shim.Setup, inv inventory.Inventory) []Finding {
+func (h *Host) Ran(found []Finding, r Run) []Finding {
 	var groups Finding
 	for _, f := range found {
 		if f.Name == groupsName {
@@ -21,10 +30,22 @@ func (h *Host) Ran(found []Finding, took time.Duration, setup shim.Setup, inv in
 		}
 	}
 	return []Finding{
-		good("sandbox", fmt.Sprintf("started and ran Python %s in %s", inv.Python, human.Seconds(took))),
-		h.limits(setup, groups),
-		h.modules(inv),
+		good("sandbox", fmt.Sprintf("started and ran Python %s in %s", r.Inventory.Python, human.Seconds(r.Took))),
+		h.template(r.Template),
+		h.limits(r.Setup, groups),
+		h.modules(r.Inventory),
 	}
+}
+
+// template says whether sandboxes are forked from one.
+func (h *Host) template(err error) Finding {
+	const name = "template"
+	if err == nil {
+		return good(name, "sandboxes are forked from one process, which has modules imported")
+	}
+	f := limited(name, "sandboxes start without one, more slowly, and each call imports what it needs: "+h.o.Readable(err), "")
+	f.Why = "the kernel, or what guards it, does not let a process be forked into a container; the log says where it failed"
+	return f
 }
 
 // NotTried is about the sandbox of a host on which something is missing.
