@@ -137,10 +137,13 @@ func search(spans []span) []bpf.Instruction {
 	return slices.Concat(branch, low, high)
 }
 
-// check pretends if one of the ways to do so holds, allows if another one does,
-// and refuses otherwise.
+// check refuses if one of the ways to do so holds, pretends or allows if another
+// one does, and refuses otherwise.
 func (r rule) check() []bpf.Instruction {
 	var code []bpf.Instruction
+	for _, w := range r.refuse {
+		code = append(code, w.check(refuse)...)
+	}
 	for _, w := range r.pretend {
 		code = append(code, w.check(done)...)
 	}

@@ -13,14 +13,14 @@ type group struct {
 // was left out of Docker's list on purpose is named at the end of this file.
 var groups = []group{
 	{purpose: "memory", calls: `
-		brk mmap munmap mremap mprotect madvise mincore msync mseal membarrier
+		brk munmap mremap mprotect madvise mincore msync mseal membarrier
 		mlock mlock2 munlock munlockall pkey_alloc pkey_free pkey_mprotect map_shadow_stack`},
 	{purpose: "reading and writing", calls: `
 		read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek
 		sendfile splice tee copy_file_range readahead fadvise64 fallocate truncate ftruncate
-		sync syncfs fsync fdatasync sync_file_range cachestat`},
+		fsync fdatasync sync_file_range cachestat`},
 	{purpose: "descriptors", calls: `
-		openat openat2 close dup dup3 fcntl flock ioctl pipe2 memfd_create`},
+		openat openat2 close dup dup3 flock ioctl pipe2`},
 	{purpose: "names and directories", calls: `
 		getcwd chdir fchdir getdents64 mkdirat unlinkat renameat linkat symlinkat readlinkat umask`},
 	{purpose: "attributes of files", calls: `
@@ -32,7 +32,7 @@ var groups = []group{
 		ppoll pselect6 epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 eventfd2 signalfd4
 		inotify_init1 inotify_add_watch inotify_rm_watch`},
 	{purpose: "sockets, once there is one", calls: `
-		bind listen accept accept4 connect shutdown getsockname getpeername getsockopt setsockopt
+		bind listen accept accept4 connect shutdown getsockname getpeername getsockopt
 		sendto sendmsg sendmmsg recvfrom recvmsg recvmmsg`},
 	{purpose: "processes and threads", calls: `
 		execve execveat exit exit_group wait4 waitid set_tid_address gettid getpid getppid
@@ -53,7 +53,7 @@ var groups = []group{
 		getuid geteuid getresuid getgid getegid getresgid getgroups capget capset
 		setuid setreuid setresuid setfsuid setgid setregid setresgid setfsgid setgroups`},
 	{purpose: "shared memory, semaphores and messages within the sandbox", calls: `
-		shmget shmat shmdt shmctl semget semop semtimedop semctl msgget msgsnd msgrcv msgctl`},
+		shmat shmdt shmctl semget semop semtimedop semctl msgget msgsnd msgrcv msgctl`},
 	{purpose: "the system", calls: `uname sysinfo getrandom`},
 	{purpose: "older forms, which arm64 never had", only: "amd64", calls: `
 		open creat dup2 pipe access stat lstat newfstatat readlink getdents
@@ -73,12 +73,13 @@ const absent = `clone3 io_uring_setup io_uring_enter io_uring_register
 
 // A rule allows a call if one of its ways does, which are all the tests in it;
 // but if one of those in pretend holds, the call does nothing and seems to
-// succeed.
+// succeed, and before all if one of those in refuse holds, it is refused.
 type rule struct {
 	call    string
 	only    string // as of group
-	ways    []way
+	refuse  []way
 	pretend []way
+	ways    []way
 }
 
 // A way is tests of arguments that must all hold.
@@ -95,11 +96,23 @@ type test struct {
 func equal(arg uint32, value uint64) test  { return test{arg: arg, mask: ^uint64(0), value: value} }
 func without(arg uint32, bits uint64) test { return test{arg: arg, mask: bits} }
 
+// integer is equal for an argument of which the kernel sees the lower half. What
+// is refused or pretended is tested so, since the rest is allowed.
+func integer(arg uint32, value uint64) test {
+	return test{arg: arg, mask: 1<<32 - 1, value: value}
+}
+
+// anyhow is the way of a call with any arguments.
+var anyhow = []way{{}}
+
 // namespaces are the flags by which clone makes namespaces.
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
 	unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP
 
-const ioprioProcess = 1 // IOPRIO_WHO_PROCESS of ioprio_set(2)
+const (
+	ioprioProcess = 1      // IOPRIO_WHO_PROCESS of ioprio_set(2)
+	shmHugeTLB    = 0o4000 // SHM_HUGETLB of shmget(2)
+)
 
 // oneself is the way of calls whose first argument is a process or thread, of
 // which 0 is the caller: what is set on PID 1 or its threads would stay for the
@@ -115,6 +128,60 @@ func settable(arg uint32, also ...test) []way {
 		if kind != unix.RLIMIT_CORE {
 			ways = append(ways, append(way{equal(arg, kind)}, also...))
 		}
+	}
+	return ways
+}
+
+// connections are ways to make sockets of TCP and UDP. The kernel knows more
+// protocols, and loads the module of one that somebody asks for.
+func connections() []way {
+	const kinds = 0xf // beside these bits are flags
+	stream, datagram := test{1, kinds, unix.SOCK_STREAM}, test{1, kinds, unix.SOCK_DGRAM}
+	var ways []way
+	for _, family := range []uint64{unix.AF_INET, unix.AF_INET6} {
+		ways = append(ways,
+			way{equal(0, family), stream, equal(2, 0)}, way{equal(0, family), stream, equal(2, unix.IPPROTO_TCP)},
+			way{equal(0, family), datagram, equal(2, 0)}, way{equal(0, family), datagram, equal(2, unix.IPPROTO_UDP)})
+	}
+	return ways
+}
+
+// ofSocket are ways to set options of a socket itself (socket(7)).
+func ofSocket(options ...uint64) []way {
+	var ways []way
+	for _, o := range options {
+		ways = append(ways, way{integer(1, unix.SOL_SOCKET), integer(2, o)})
+	}
+	return ways
+}
+
+// ofProcess are ways to call prctl, with the options of it that concern the
+// caller alone and take no memory worth counting. Not among them are
+// PR_SET_SECCOMP, whose programs are memory of which the whole host has an amount
+// (net.core.bpf_jit_limit): without it no other sandbox can load its filter;
+// PR_FUTEX_HASH, which takes a gigabyte at once; PR_SCHED_CORE, which keeps others
+// from the processor's other half; and PR_SET_MEMORY_MERGE.
+func ofProcess() []way {
+	var ways []way
+	for _, option := range []uint64{
+		unix.PR_SET_PDEATHSIG, unix.PR_GET_PDEATHSIG, unix.PR_SET_DUMPABLE, unix.PR_GET_DUMPABLE,
+		unix.PR_SET_NAME, unix.PR_GET_NAME, unix.PR_SET_TIMERSLACK, unix.PR_GET_TIMERSLACK,
+		unix.PR_SET_CHILD_SUBREAPER, unix.PR_GET_CHILD_SUBREAPER, unix.PR_GET_TID_ADDRESS,
+		unix.PR_SET_KEEPCAPS, unix.PR_GET_KEEPCAPS, unix.PR_SET_SECUREBITS, unix.PR_GET_SECUREBITS,
+		unix.PR_CAPBSET_READ, unix.PR_CAPBSET_DROP, unix.PR_CAP_AMBIENT,
+		unix.PR_SET_NO_NEW_PRIVS, unix.PR_GET_NO_NEW_PRIVS, unix.PR_GET_SECCOMP,
+		unix.PR_SET_SPECULATION_CTRL, unix.PR_GET_SPECULATION_CTRL,
+		unix.PR_SET_SYSCALL_USER_DISPATCH, unix.PR_SET_MDWE, unix.PR_GET_MDWE, unix.PR_GET_THP_DISABLE,
+		unix.PR_SET_TSC, unix.PR_GET_TSC, unix.PR_SET_TIMING, unix.PR_GET_TIMING,
+		unix.PR_MCE_KILL, unix.PR_MCE_KILL_GET, unix.PR_TASK_PERF_EVENTS_DISABLE, unix.PR_TASK_PERF_EVENTS_ENABLE,
+		unix.PR_GET_MEMORY_MERGE, unix.PR_SET_VMA, unix.PR_SET_PTRACER,
+		// Of arm64: vectors, tags and keys of pointers, shadow stacks.
+		unix.PR_SVE_SET_VL, unix.PR_SVE_GET_VL, unix.PR_SME_SET_VL, unix.PR_SME_GET_VL,
+		unix.PR_SET_TAGGED_ADDR_CTRL, unix.PR_GET_TAGGED_ADDR_CTRL,
+		unix.PR_PAC_RESET_KEYS, unix.PR_PAC_SET_ENABLED_KEYS, unix.PR_PAC_GET_ENABLED_KEYS,
+		unix.PR_GET_SHADOW_STACK_STATUS, unix.PR_SET_SHADOW_STACK_STATUS, unix.PR_LOCK_SHADOW_STACK_STATUS,
+	} {
+		ways = append(ways, way{integer(0, option)})
 	}
 	return ways
 }
@@ -143,14 +210,34 @@ var rules = []rule{
 	}},
 
 	// Netlink is for getifaddrs: protocol 0 is NETLINK_ROUTE.
-	{call: "socket", ways: []way{
-		{equal(0, unix.AF_UNIX)},
-		{equal(0, unix.AF_INET)},
-		{equal(0, unix.AF_INET6)},
-		{equal(0, unix.AF_NETLINK), equal(2, unix.NETLINK_ROUTE)},
-	}},
+	{call: "socket", ways: append(connections(),
+		way{equal(0, unix.AF_UNIX)},
+		way{equal(0, unix.AF_NETLINK), equal(2, unix.NETLINK_ROUTE)},
+	)},
 	// The kernel makes two sockets of any family before it finds that most have no pairs.
 	{call: "socketpair", ways: []way{{equal(0, unix.AF_UNIX)}}},
+	// No programs for the kernel: see ofProcess. How much a socket may hold is a wish
+	// that the kernel need not fulfil; it is as much as one holds that says nothing.
+	{
+		call: "setsockopt",
+		refuse: ofSocket(unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF,
+			unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF),
+		pretend: ofSocket(unix.SO_SNDBUF, unix.SO_RCVBUF),
+		ways:    anyhow,
+	},
+
+	// Memory that the host has set aside is in no limit.
+	{call: "mmap", ways: []way{{without(3, unix.MAP_HUGETLB)}}},
+	{call: "memfd_create", ways: []way{{without(1, unix.MFD_HUGETLB)}}},
+	{call: "shmget", ways: []way{{without(2, shmHugeTLB)}}},
+
+	// Locks of an open file stay while it is mapped, with no descriptor to tell of them.
+	{call: "fcntl", refuse: []way{{integer(1, unix.F_OFD_SETLK)}, {integer(1, unix.F_OFD_SETLKW)}}, ways: anyhow},
+
+	// They write out what all of the host has to write, and others wait for that.
+	// Nothing of a sandbox is on a disk.
+	{call: "sync", pretend: anyhow},
+	{call: "syncfs", pretend: anyhow},
 
 	// Core dumps are off by a limit of 1, which alone keeps the kernel from giving
 	// them to a program of the host's (core(5), a pipe in core_pattern): 0 does not.
@@ -161,8 +248,8 @@ var rules = []rule{
 		pretend: []way{{equal(0, 0), equal(1, unix.RLIMIT_CORE), equal(3, 0)}},
 	},
 	// Where no control group limits memory huge pages are off: one fault takes 2 MB,
-	// and who counts faults is not to be told of 4 kB. The option is an int.
-	{call: "prctl", ways: []way{{}}, pretend: []way{{{arg: 0, mask: 1<<32 - 1, value: unix.PR_SET_THP_DISABLE}}}},
+	// and who counts faults is not to be told of 4 kB.
+	{call: "prctl", pretend: []way{{integer(0, unix.PR_SET_THP_DISABLE)}}, ways: ofProcess()},
 	{call: "setrlimit", ways: settable(0), pretend: []way{{equal(0, unix.RLIMIT_CORE)}}},
 	{call: "sched_setscheduler", ways: oneself},
 	{call: "sched_setparam", ways: oneself},

@@ -76,6 +76,8 @@ func want(goarch string, c call) uint32 {
 	for _, r := range rules {
 		switch {
 		case r.call != name:
+		case slices.ContainsFunc(r.refuse, holds):
+			return refuse.Val
 		case slices.ContainsFunc(r.pretend, holds):
 			return done.Val
 		case slices.ContainsFunc(r.ways, holds):
@@ -99,7 +101,7 @@ func numbers() []uint32 {
 func arguments() []uint64 {
 	list := []uint64{0, 1, 1<<32 - 1, 1 << 32, 1<<64 - 1}
 	for _, r := range rules {
-		for _, w := range slices.Concat(r.ways, r.pretend) {
+		for _, w := range slices.Concat(r.ways, r.pretend, r.refuse) {
 			for _, t := range w {
 				list = append(list, t.value, t.mask, t.value^1, t.mask|1<<40)
 			}
