@@ -112,23 +112,25 @@ func (g *Guard) check() time.Duration {
 	if len(all) == 0 {
 		return guardLater
 	}
-	switch left := g.host.left(); {
-	case left == 0, g.host.manyFiles():
+	left, files := g.host.left(), g.host.manyFiles()
+	switch {
+	case left == 0, files:
 	case left >= guardEnough:
 		return guardLater
 	default:
 		return max(wait(left), guardLeast)
 	}
 	for _, m := range all {
-		if err := m.end(); err != nil {
+		if err := m.end(files); err != nil {
 			g.log.Error("look into a sandbox", slog.Any("error", err))
 		}
 	}
 	return guardSoon
 }
 
-// end ends what runs in the sandbox if it may hold what nobody counts.
-func (m *Member) end() error {
+// end ends what runs in the sandbox if it may hold what nobody counts. Files are
+// short if files says so: what is mapped is open, too.
+func (m *Member) end(files bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.removed {
@@ -143,7 +145,8 @@ func (m *Member) end() error {
 	if err != nil {
 		return err
 	}
-	if hides := h.inSockets(in) || m.watched && h.inMappings(in); !hides {
+	hides := h.inSockets(in) || m.watched && (h.inMappings(in) || h.inNotes(in)) || files && h.inMappings(in)
+	if !hides {
 		return nil
 	}
 	m.kills.Add(1) // first: who learns of a process's end asks for the reason at once

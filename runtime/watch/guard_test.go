@@ -4,13 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // guarded starts a Guard of a host whose memory left, in megabytes, and open
@@ -78,41 +80,82 @@ func TestGuard(t *testing.T) {
 	})
 }
 
-// TestInSockets: how many sockets are too many when the host is short.
-func TestInSockets(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "socket")
-	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+// TestShortOfFiles: what is mapped is open, which matters to one whose memory a
+// control group counts only where files are short.
+func TestShortOfFiles(t *testing.T) {
+	stopped := make(chan struct{})
+	close(stopped) // nobody is waited for
 	for _, tt := range []struct {
-		name string
-		n    int
-		info string
-		want bool
+		name           string
+		watched, files bool
+		mappings       int
+		want           uint64
 	}{
-		{"as many as programs use", manySockets - 1, "", false},
-		{"one more", manySockets, "", true},
-		{"few, and nothing on its way", 1, "pos:\t0\nscm_fds: 0\n", false},
-		{"few, and a descriptor on its way", 1, "pos:\t0\nscm_fds: 1\n", true},
+		{"memory is short", false, false, manyMappings, 0},
+		{"files are short", false, true, manyMappings, 1},
+		{"files are short, and few are mapped", false, true, manyMappings - 1, 0},
+		{"memory is short, and nobody else counts it", true, false, manyMappings, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newFakeProc(t)
 			p.put("7/status", status("S", 1, 1, 0))
-			for i := range tt.n {
-				p.holds("7", socket)
-				if tt.info != "" {
-					p.put(fmt.Sprintf("7/fdinfo/%d", i), tt.info)
-				}
-			}
-			h, err := p.held()
-			if err != nil {
+			p.put("7/maps", strings.Repeat("55-7f r--p 00000000 103:2f 3 /x\n", tt.mappings))
+			g := &Guard{stop: stopped, members: map[*Member]bool{}}
+			m := g.add(tt.watched, func() (*inside, error) {
+				in := &inside{memory: 1}
+				var err error
+				in.proc, err = openFile(p.dir, unix.O_RDONLY|unix.O_DIRECTORY)
+				return in, err
+			})
+			if err := m.end(tt.files); err != nil {
 				t.Fatal(err)
 			}
-			if got := h.inSockets(p.inside); got != tt.want {
-				t.Errorf("%d sockets with %q: %v, want %v", tt.n, tt.info, got, tt.want)
+			if got := m.Kills(); got != tt.want {
+				t.Errorf("ended %d times, want %d", got, tt.want)
 			}
 		})
 	}
+}
+
+// TestOpenHost: a host that does not tell is an error, and one that no longer
+// does is short.
+func TestOpenHost(t *testing.T) {
+	const memory, files = "MemTotal: 64000000 kB\nMemFree: 1 kB\nMemAvailable: 60000000 kB\n", "5\t0\t100\n"
+	for _, tt := range []struct{ name, memory, files string }{
+		{"no memory", "MemTotal: 64000000 kB\nMemFree: 1 kB\n", files},
+		{"empty memory", "", files},
+		{"no files", memory, ""},
+		{"other files", memory, "5 0"},
+	} {
+		if _, err := OpenHost(written(t, tt.memory), written(t, tt.files)); err == nil {
+			t.Errorf("%s: OpenHost has no error", tt.name)
+		}
+	}
+	meminfo, fileNr := written(t, memory), written(t, files)
+	h, err := OpenHost(meminfo, fileNr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = h.meminfo.Close(), h.fileNr.Close() })
+	if left, many := h.left(), h.manyFiles(); left == 0 || many {
+		t.Errorf("of a host that has enough are left %d, many files %v", left, many)
+	}
+	for _, name := range []string{meminfo, fileNr} {
+		if err := os.Truncate(name, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, many := h.left(), h.manyFiles(); left != 0 || !many {
+		t.Errorf("of a host that tells no longer are left %d, many files %v, want 0, true", left, many)
+	}
+}
+
+// written is a file of text.
+func written(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }

@@ -3,6 +3,7 @@ package watch
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"sync"
@@ -18,7 +19,8 @@ type Host struct {
 
 // OpenHost opens what tells of this host's memory and open files: files like
 // /proc/meminfo and /proc/sys/fs/file-nr. They are open as long as the process
-// lives.
+// lives. One that does not tell is an error; when it no longer does, the host is
+// short.
 func OpenHost(meminfo, fileNr string) (*Host, error) {
 	h := &Host{}
 	var err error
@@ -28,30 +30,50 @@ func OpenHost(meminfo, fileNr string) (*Host, error) {
 	if h.fileNr, err = openFile(fileNr, unix.O_RDONLY|unix.O_CLOEXEC); err != nil {
 		return nil, errors.Join(err, h.meminfo.Close())
 	}
+	if _, ok := h.memory(); !ok {
+		err = fmt.Errorf("%s does not tell how much memory is available", meminfo)
+	} else if _, _, ok := h.files(); !ok {
+		err = fmt.Errorf("%s does not tell how many files are open", fileNr)
+	}
+	if err != nil {
+		return nil, errors.Join(err, h.meminfo.Close(), h.fileNr.Close())
+	}
 	return h, nil
 }
 
-// manyFiles says whether more than half of the files are open that all of the
-// host may have open (proc_sys_fs(5)).
-func (h *Host) manyFiles() bool {
+// files returns how many are open, and how many all of the host may have open
+// (proc_sys_fs(5)); false if it cannot be told.
+func (h *Host) files() (open, most uint64, ok bool) {
 	buf := make([]byte, 256)
 	n, _ := h.fileNr.ReadAt(buf, 0) // it ends before the buffer does
 	f := bytes.Fields(buf[:n])
 	if len(f) != 3 {
-		return false
+		return 0, 0, false
 	}
-	return count(f[0], "") > count(f[2], "")/2
+	return count(f[0], ""), count(f[2], ""), true
+}
+
+// manyFiles says whether more than half of the files are open that may be.
+func (h *Host) manyFiles() bool {
+	open, most, ok := h.files()
+	return !ok || open > most/2
+}
+
+// memory returns what proc_meminfo(5) says; false if not how much is available.
+func (h *Host) memory() ([]byte, bool) {
+	buf := make([]byte, 4<<10)
+	n, _ := h.meminfo.ReadAt(buf, 0) // it ends before the buffer does
+	return buf[:n], bytes.Contains(buf[:n], []byte("\nMemAvailable:"))
 }
 
 // left returns how much memory there is beyond what the host needs itself.
 func (h *Host) left() uint64 {
-	buf := make([]byte, 4<<10)
-	n, _ := h.meminfo.ReadAt(buf, 0) // it ends before the buffer does
-	return leftOf(buf[:n])
+	text, _ := h.memory()
+	return leftOf(text)
 }
 
-// leftOf is left by the text of proc_meminfo(5). A host needs a sixteenth, but
-// no more than 1 GiB.
+// leftOf is left by the text of proc_meminfo(5); nothing if that does not tell. A
+// host needs a sixteenth, but no more than 1 GiB.
 func leftOf(meminfo []byte) uint64 {
 	const most = 1 << 30
 	total, available := count(meminfo, "MemTotal:")<<10, count(meminfo, "\nMemAvailable:")<<10
@@ -73,79 +95,3 @@ var processors = sync.OnceValue(func() int {
 	}
 	return max(n, runtime.NumCPU())
 })
-
-// manySockets is from how many on they are more than programs use, and what is
-// in them is worth having: each holds some 200 kB, or more where the host lets it.
-const manySockets = 256
-
-// manyMappings is the same of mappings, each of which costs the kernel some 250
-// bytes.
-const manyMappings = 100_000
-
-// A holding is what a sandbox's processes have: their folders below /proc, and
-// the files that they hold.
-type holding struct {
-	dirs  []string
-	files *files
-}
-
-// held looks at every process but the first.
-func (in *inside) held() (holding, error) {
-	pids, err := in.pids()
-	if err != nil {
-		return holding{}, err
-	}
-	h := holding{files: in.newFiles(^uint64(0))}
-	h.files.brief = true
-	for _, pid := range pids {
-		if t, ok := in.task(pid); ok && !t.dead && pid != 1 {
-			h.files.add(t.dir + "/fd")
-			h.dirs = append(h.dirs, t.dir)
-		}
-	}
-	return h, nil
-}
-
-// inSockets says whether there are many sockets, or descriptors on their way
-// through one, or more descriptors than can be looked at.
-func (h holding) inSockets(in *inside) bool {
-	if len(h.files.sockets) >= manySockets || h.files.left == 0 {
-		return true
-	}
-	for _, name := range h.files.sockets {
-		text, err := in.read(name, maxStatus)
-		if err == nil && count(text, "\nscm_fds:") > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// inMappings says whether there are very many mappings, or one of a memory file
-// that is counted nowhere.
-func (h holding) inMappings(in *inside) bool {
-	mappings := 0
-	for _, dir := range h.dirs {
-		n, unknown := in.mappings(dir, h.files.seen)
-		if mappings += n; unknown || mappings >= manyMappings {
-			return true
-		}
-	}
-	return false
-}
-
-// mappings returns how many mappings a process has, and whether one is of a
-// memory file that is neither of System V nor among known.
-func (in *inside) mappings(dir string, known map[uint64]bool) (n int, unknown bool) {
-	text, err := in.read(dir+"/maps", maxMaps)
-	if err != nil {
-		return 0, false
-	}
-	for line := range bytes.Lines(text) {
-		if m, ok := mapped(line); ok && m.uncounted(in.memory, known) {
-			return n, true
-		}
-		n++
-	}
-	return n, len(text) == maxMaps
-}

@@ -161,7 +161,7 @@ func (in *inside) look(limit uint64) (held uint64, others int, err error) {
 		sum.tables += t.tables
 		if pid != 1 { // which is ours, and holds no file for long
 			others++
-			files.add(t.dir + "/fd")
+			_ = files.add(t.dir + "/fd") // it is gone, or for a Guard to find
 		}
 	}
 	files.bytes += in.placeBytes() + in.segmentBytes()
@@ -229,6 +229,16 @@ func entries(dir *os.File, most int) ([]string, error) {
 	return names, nil
 }
 
+// list returns up to maxProcs names of a directory of the sandbox's /proc.
+func (in *inside) list(name string) ([]string, error) {
+	d, err := in.open(name, unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return entries(d, maxProcs)
+}
+
 // looks is how often a process is looked at whose threads end while it is.
 const looks = 16
 
@@ -263,12 +273,7 @@ func (in *inside) task(pid int) (task, bool) {
 // one has; false if none was met.
 func (in *inside) thread(pid int) (live task, ok bool) {
 	dir := strconv.Itoa(pid) + "/task"
-	threads, err := in.open(dir, unix.O_DIRECTORY)
-	if err != nil {
-		return task{}, false
-	}
-	defer threads.Close()
-	names, err := entries(threads, maxProcs)
+	names, err := in.list(dir)
 	if err != nil {
 		return task{}, false
 	}

@@ -71,11 +71,11 @@ func (in *inside) newFiles(limit uint64) *files {
 }
 
 // add counts those of the directory of descriptors. It reads no further than to
-// the limit.
-func (f *files) add(dir string) {
+// the limit. An error is that it cannot be opened.
+func (f *files) add(dir string) error {
 	d, err := f.in.open(dir, unix.O_DIRECTORY)
 	if err != nil {
-		return
+		return err
 	}
 	defer d.Close()
 	fd := int(d.Fd())
@@ -83,13 +83,14 @@ func (f *files) add(dir string) {
 	for f.bytes <= f.limit && (f.left > 0 || !f.brief) {
 		n, err := unix.ReadDirent(fd, buf)
 		if err != nil || n <= 0 {
-			return
+			return nil // it is gone, or that was all
 		}
 		_, _, names := unix.ParseDirent(buf[:n], -1, nil)
 		for _, name := range names {
 			f.addOne(dir, fd, name)
 		}
 	}
+	return nil
 }
 
 func (f *files) addOne(dir string, fd int, name string) {

@@ -2,10 +2,8 @@ package watch
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -213,7 +211,9 @@ func TestManyDescriptors(t *testing.T) {
 	for left, want := range map[int]uint64{5: 5 * nearFile, 4: 4*nearFile + farFile, 0: 5 * farFile} {
 		f := p.newFiles(1 << 30)
 		f.left = left
-		f.add("7/fd")
+		if err := f.add("7/fd"); err != nil {
+			t.Fatal(err)
+		}
 		if f.bytes != want {
 			t.Errorf("5 descriptors, %d to be looked at: %d bytes, want %d", left, f.bytes, want)
 		}
@@ -342,62 +342,5 @@ func TestLeftOfHost(t *testing.T) {
 		if got := leftOf([]byte(text)); got != tt.want {
 			t.Errorf("of %d with %d available are left %d, want %d", tt.total, tt.available, got, tt.want)
 		}
-	}
-}
-
-func TestHides(t *testing.T) {
-	socket := func(p *fakeProc, info string) {
-		name := filepath.Join(t.TempDir(), "s")
-		l, err := new(net.ListenConfig).Listen(t.Context(), "unix", name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = l.Close() })
-		p.holds("7", name)
-		p.put("7/fdinfo/0", "pos:\t0\nflags:\t02\n"+info)
-	}
-	maps := func(file string) string {
-		lines := slices.Collect(strings.Lines(smaps(file, 1)))
-		return lines[0] + lines[3]
-	}
-	for _, tt := range []struct {
-		name string
-		make func(p *fakeProc)
-		want bool
-	}{
-		{"nothing", func(*fakeProc) {}, false},
-		{"a file that is mapped, with a descriptor", func(p *fakeProc) {
-			file := p.file(1)
-			p.put("7/maps", maps(file))
-			p.holds("7", file)
-		}, false},
-		{"a file that is mapped alone", func(p *fakeProc) { p.put("7/maps", maps(p.file(1))) }, true},
-		{"a segment", func(p *fakeProc) {
-			p.put("7/maps", strings.ReplaceAll(maps(p.file(1)), "/memfd:", "/SYSV"))
-		}, false},
-		{"many mappings", func(p *fakeProc) {
-			for _, pid := range []string{"7", "8"} {
-				p.put(pid+"/status", status("S", 1, 1, 1))
-				p.put(pid+"/maps", strings.Repeat("55-7f rw-p 00000000 00:00 0\n", manyMappings/2))
-			}
-		}, true},
-		{"one less", func(p *fakeProc) {
-			p.put("7/maps", strings.Repeat("55-7f rw-p 00000000 00:00 0\n", manyMappings-1))
-		}, false},
-		{"a socket", func(p *fakeProc) { socket(p, "scm_fds: 0\n") }, false},
-		{"descriptors on their way", func(p *fakeProc) { socket(p, "scm_fds: 2\n") }, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			p := newFakeProc(t)
-			p.put("7/status", status("S", 1, 1, 1))
-			tt.make(p)
-			h, err := p.held()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := h.inSockets(p.inside) || h.inMappings(p.inside); got != tt.want {
-				t.Errorf("holds what is not counted = %v, want %v", got, tt.want)
-			}
-		})
 	}
 }
