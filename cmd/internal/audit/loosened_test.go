@@ -125,23 +125,46 @@ func TestShortHost(t *testing.T) {
 	need.Python(t)
 	need.Cgroup(t)
 	s := serve(t, beside(t, need.Loosened(t, true, "plenty")))
-	const several = `
+	const pairs = `
 import socket, time
 held = [socket.socketpair() for _ in range(%d)]
 time.sleep(2)
 `
+	const unaccepted = `
+import socket, time
+listener = socket.socket(socket.AF_UNIX)
+listener.bind("\0unaccepted")
+listener.listen(4096)
+for _ in range(%d):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect("\0unaccepted")
+        s.send(b"unread")
+time.sleep(2)
+`
+	const forked = `
+import os, signal, socket, time
+held = [socket.socketpair() for _ in range(%d)]
+for _ in range(8):
+    if os.fork() == 0:
+        signal.pause()
+time.sleep(2)
+`
+	const ends, goesOn = "· out of memory (limit 128 MB", "· exit 0"
 	conversation := "new"
-	for _, tt := range []struct {
-		pairs int
-		ends  string
-	}{{100, "· exit 0"}, {128, "· out of memory (limit 128 MB"}, {100, "· exit 0"}} {
-		a, err := s.Call(t.Context(), conversation, fmt.Sprintf(several, tt.pairs), time.Minute)
+	for _, tt := range []struct{ name, code, ends string }{
+		{"100 pairs of sockets", fmt.Sprintf(pairs, 100), goesOn},
+		{"128 pairs of sockets", fmt.Sprintf(pairs, 128), ends},
+		{"50 connections that nobody accepts", fmt.Sprintf(unaccepted, 50), goesOn},
+		{"300 connections that nobody accepts", fmt.Sprintf(unaccepted, 300), ends},
+		{"50 pairs of sockets that 9 processes have", fmt.Sprintf(forked, 50), goesOn},
+	} {
+		a, err := s.Call(t.Context(), conversation, tt.code, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
 		conversation = a.Conversation
 		if head, _, _ := strings.Cut(a.Text, "\n"); !strings.Contains(head, tt.ends) {
-			t.Errorf("%d pairs of sockets: %s, want %q", tt.pairs, head, tt.ends)
+			t.Errorf("%s: %s, want %q", tt.name, head, tt.ends)
 		}
 	}
 }
