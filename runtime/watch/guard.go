@@ -112,15 +112,16 @@ func (g *Guard) check() time.Duration {
 	if len(all) == 0 {
 		return guardLater
 	}
-	left, files := g.host.left(), g.host.manyFiles()
-	switch {
-	case left == 0, files:
-	case left >= guardEnough:
-		return guardLater
-	default:
-		return max(wait(left), guardLeast)
-	}
 	for _, m := range all {
+		// Before each: once one was ended, the host may have enough for others.
+		left, files := g.host.left(), g.host.manyFiles()
+		switch {
+		case left == 0, files:
+		case left >= guardEnough:
+			return guardLater
+		default:
+			return max(wait(left), guardLeast)
+		}
 		if err := m.end(files); err != nil {
 			g.log.Error("look into a sandbox", slog.Any("error", err))
 		}

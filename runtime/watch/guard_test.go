@@ -80,6 +80,37 @@ func TestGuard(t *testing.T) {
 	})
 }
 
+// TestEndsNoMoreThanNeeded: once the host has enough, nobody else is ended.
+func TestEndsNoMoreThanNeeded(t *testing.T) {
+	g, set := guarded(t)
+	g.Close() // it looks when told to, and waits for nobody's end
+	set(0, 1000)
+	var members []*Member
+	ended := func() (sum uint64) {
+		for _, m := range members {
+			sum += m.Kills()
+		}
+		return sum
+	}
+	for range 5 {
+		p := newFakeProc(t)
+		p.put("7/status", status("S", 1, 1, 0))
+		p.put("1/net/protocols", fmt.Sprintf("protocol size sockets\nUNIX 1 %d\n", manySockets))
+		members = append(members, g.add(false, func() (*inside, error) {
+			if ended() == 1 { // by the end of the second
+				set(60_000, 1000)
+			}
+			in := &inside{}
+			var err error
+			in.proc, err = openFile(p.dir, unix.O_RDONLY|unix.O_DIRECTORY)
+			return in, err
+		}))
+	}
+	if next := g.check(); ended() != 2 || next != guardLater {
+		t.Errorf("of five that hold much %d were ended, want 2; the next look is in %v, want %v", ended(), next, guardLater)
+	}
+}
+
 // TestShortOfFiles: what is mapped is open, which matters to one whose memory a
 // control group counts only where files are short.
 func TestShortOfFiles(t *testing.T) {
