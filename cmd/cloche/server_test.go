@@ -42,7 +42,7 @@ type server struct {
 	in     io.WriteCloser
 	lines  chan []byte // what it says, if it has no client
 	client *mcpclient.Client
-	log    *record
+	log    *mcpclient.Log
 	config string // path of its configuration
 	data   string // its data directory
 	done   chan struct{}
@@ -62,7 +62,7 @@ func launch(t *testing.T, wrapper []string, config string, args ...string) *serv
 	t.Helper()
 	dir := t.TempDir()
 	s := &server{
-		t: t, log: new(record), lines: make(chan []byte, 10_000), done: make(chan struct{}),
+		t: t, log: new(mcpclient.Log), lines: make(chan []byte, 10_000), done: make(chan struct{}),
 		config: filepath.Join(dir, "config", "config.toml"), data: filepath.Join(dir, "data"),
 	}
 	if err := os.Mkdir(filepath.Dir(s.config), 0o700); err != nil {
@@ -329,24 +329,6 @@ func (s *server) works() {
 	if a.Exit.Code == nil || *a.Exit.Code != 0 || a.Stdout != "[] ['home'] 2\n" || a.Stderr != "" {
 		s.t.Errorf("the next call answered:\n%s", a.text)
 	}
-}
-
-// A record keeps a log. It may be used from several goroutines.
-type record struct {
-	mu   sync.Mutex
-	text bytes.Buffer // mu
-}
-
-func (r *record) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.Write(p)
-}
-
-func (r *record) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.String()
 }
 
 // await waits until what is so.

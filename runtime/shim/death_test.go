@@ -148,15 +148,6 @@ func noGroups(t *testing.T, instance string) {
 	})
 }
 
-func mounts(t *testing.T) string {
-	t.Helper()
-	text, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 func TestServerDies(t *testing.T) {
 	need.BothUsers(t, func(t *testing.T) {
 		s := startServer(t)
@@ -171,8 +162,8 @@ func TestServerDies(t *testing.T) {
 		s.kill(t)
 		gone(t, all)
 		noGroups(t, s.instance)
-		if strings.Contains(mounts(t), "cloche") {
-			t.Errorf("mounts of the host: %s", mounts(t))
+		if strings.Contains(sandboxtest.Mounts(t), "cloche") {
+			t.Errorf("mounts of the host: %s", sandboxtest.Mounts(t))
 		}
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -53,7 +52,7 @@ func limits(groups bool) audit.Limits {
 type server struct {
 	client *mcpclient.Client
 	pid    int
-	log    *record
+	log    *mcpclient.Log
 }
 
 // serve starts the program cloche. It ends with the test, and must end well.
@@ -64,7 +63,7 @@ func serve(t *testing.T, cloche string) *server {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &server{log: new(record)}
+	s := &server{log: new(mcpclient.Log)}
 	client, err := mcpclient.Start(t.Context(), mcpclient.Command{
 		Path: cloche, Args: []string{"stdio", "--config", file, "--data-dir", filepath.Join(dir, "data")},
 		Env: []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "CLOCHE_TEST_TOKEN=a-value-that-stays-with-the-server"}, Stderr: s.log,
@@ -157,24 +156,6 @@ func (s *server) memory(t *testing.T) (now, most int64) {
 		t.Fatal(err)
 	}
 	return field("VmRSS"), field("VmHWM")
-}
-
-// A record keeps a log. It may be used from several goroutines.
-type record struct {
-	mu   sync.Mutex
-	text strings.Builder // mu
-}
-
-func (r *record) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.Write(p)
-}
-
-func (r *record) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.String()
 }
 
 // probes returns all.

@@ -54,14 +54,21 @@ type Trace struct {
 	Mounts int
 }
 
-// Traces returns the present Trace.
-func Traces(tb testing.TB) Trace {
+// Mounts returns what is mounted in the mount namespace of this process, a line
+// each (proc_pid_mountinfo(5)).
+func Mounts(tb testing.TB) string {
 	tb.Helper()
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tr := Trace{Processes: Descendants(os.Getpid()), Mounts: strings.Count(string(mounts), "\n")}
+	return string(text)
+}
+
+// Traces returns the present Trace.
+func Traces(tb testing.TB) Trace {
+	tb.Helper()
+	tr := Trace{Processes: Descendants(os.Getpid()), Mounts: strings.Count(Mounts(tb), "\n")}
 	for _, pid := range tr.Processes {
 		for _, dir := range groups(pid) {
 			beside, _ := os.ReadDir(filepath.Dir(dir)) // it may have ended meanwhile

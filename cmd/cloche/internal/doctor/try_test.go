@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloche.dev/cloche/runtime/need"
+	"cloche.dev/cloche/runtime/sandbox/sandboxtest"
 )
 
 // TestTry tries on the real host, where all of it works.
@@ -20,7 +21,7 @@ func TestTry(t *testing.T) {
 			if err := os.Mkdir(data, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			before := mounts(t)
+			before := sandboxtest.Mounts(t)
 			got, err := try(t.Context(), data)
 			if err != nil {
 				t.Fatal(err)
@@ -31,7 +32,7 @@ func TestTry(t *testing.T) {
 			if left, err := os.ReadDir(data); err != nil || len(left) > 0 {
 				t.Errorf("in %q is left %v, %v", name, left, err)
 			}
-			if after := mounts(t); after != before {
+			if after := sandboxtest.Mounts(t); after != before {
 				t.Errorf("the mounts of the host are\n%s\nand were\n%s", after, before)
 			}
 		}
@@ -56,15 +57,6 @@ func memory(t *testing.T) string {
 		}
 	})
 	return dir
-}
-
-func mounts(t *testing.T) string {
-	t.Helper()
-	text, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // TestTryWithoutRoom: a place where nothing can be made is told of the overlay
