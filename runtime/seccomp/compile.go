@@ -170,9 +170,9 @@ func half(off, mask, value uint32, skip int) []bpf.Instruction {
 	if mask == 0 {
 		return nil
 	}
-	return []bpf.Instruction{
-		bpf.LoadAbsolute{Off: off, Size: 4},
-		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: mask},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: value, SkipFalse: uint8(skip)},
+	code := []bpf.Instruction{bpf.LoadAbsolute{Off: off, Size: 4}}
+	if mask != ^uint32(0) {
+		code = append(code, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: mask})
 	}
+	return append(code, bpf.JumpIf{Cond: bpf.JumpEqual, Val: value, SkipFalse: uint8(skip)})
 }
