@@ -90,6 +90,41 @@ func TestUnacceptedSockets(t *testing.T) {
 	}
 }
 
+// TestNotesOfKernel: the kernel notes locks as they are looked for.
+func TestNotesOfKernel(t *testing.T) {
+	const each = 500 // the kernel walks those of a file for each more
+	p := newFakeProc(t)
+	if err := os.Symlink(fmt.Sprintf("/proc/%d", os.Getpid()), filepath.Join(p.dir, "7")); err != nil {
+		t.Fatal(err)
+	}
+	looks := func() bool {
+		h, err := p.held()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h.inNotes(p.inside)
+	}
+	if looks() {
+		t.Error("before: very many locks")
+	}
+	for range manyNotes / each {
+		f, err := os.CreateTemp(t.TempDir(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for n := range int64(each) {
+			lock := unix.Flock_t{Type: unix.F_WRLCK, Start: 2 * (each - n), Len: 1}
+			if err := unix.FcntlFlock(f.Fd(), unix.F_SETLK, &lock); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if !looks() {
+		t.Errorf("%d locks were not noted", manyNotes)
+	}
+}
+
 // TestSecret: whose descriptors may not be seen may hold anything; who is gone
 // holds nothing.
 func TestSecret(t *testing.T) {
