@@ -29,7 +29,7 @@ var groups = []group{
 		getxattr lgetxattr fgetxattr getxattrat setxattr lsetxattr fsetxattr setxattrat
 		listxattr llistxattr flistxattr listxattrat removexattr lremovexattr fremovexattr removexattrat`},
 	{purpose: "waiting for events", calls: `
-		ppoll pselect6 epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 eventfd2 signalfd4
+		epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 eventfd2 signalfd4
 		inotify_init1 inotify_add_watch inotify_rm_watch`},
 	{purpose: "sockets, once there is one", calls: `
 		bind listen accept accept4 connect shutdown getsockname getpeername getsockopt
@@ -58,7 +58,7 @@ var groups = []group{
 	{purpose: "older forms, which arm64 never had", only: "amd64", calls: `
 		open creat dup2 pipe access stat lstat newfstatat readlink getdents
 		mkdir rmdir link unlink symlink rename chmod chown lchown utime utimes futimesat
-		select poll epoll_create epoll_wait eventfd signalfd inotify_init
+		epoll_create epoll_wait eventfd signalfd inotify_init
 		fork vfork getpgrp pause alarm time`},
 	{purpose: "the processor", only: "amd64", calls: `arch_prctl`},
 	{purpose: "newfstatat, as arm64's table calls it", only: "arm64", calls: `fstatat`},
@@ -186,6 +186,14 @@ func ofProcess() []way {
 	return ways
 }
 
+// manyWaits is from how many on one call may not wait for descriptors: for each the
+// kernel takes 72 bytes that it counts for nobody, and a thousand threads may wait
+// at once. It is a power of two, and more than FD_SETSIZE of select(2).
+const manyWaits = 2048
+
+// waits are ways in which argument arg, an int, is less than manyWaits.
+func waits(arg uint32) []way { return []way{{without(arg, 1<<32-manyWaits)}} }
+
 // rules are the calls that are allowed with some arguments only.
 var rules = []rule{
 	// No new namespace, and no child that starts traced. Threads of a process have
@@ -238,6 +246,11 @@ var rules = []rule{
 	// Nothing of a sandbox is on a disk.
 	{call: "sync", pretend: anyhow},
 	{call: "syncfs", pretend: anyhow},
+
+	{call: "poll", only: "amd64", ways: waits(1)},
+	{call: "ppoll", ways: waits(1)},
+	{call: "select", only: "amd64", ways: waits(0)},
+	{call: "pselect6", ways: waits(0)},
 
 	// Core dumps are off by a limit of 1, which alone keeps the kernel from giving
 	// them to a program of the host's (core(5), a pipe in core_pattern): 0 does not.

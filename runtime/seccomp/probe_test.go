@@ -146,6 +146,10 @@ var refused = []probe{
 	{call: "shmget", name: "shmget of huge pages", args: []any{0, -1, shmHugeTLB | 0o600}, want: unix.EPERM},
 	{call: "fcntl", name: "fcntl of an open file's lock", args: []any{-1, unix.F_OFD_SETLK, 0}, want: unix.EPERM},
 	{call: "fcntl", name: "fcntl of an open file's lock, waiting", args: []any{-1, unix.F_OFD_SETLKW, 0}, want: unix.EPERM},
+	{call: "poll", name: "poll of many", args: []any{0, manyWaits, 0}, want: unix.EPERM},
+	{call: "ppoll", name: "ppoll of many", args: []any{0, -1, 0, 0}, want: unix.EPERM},
+	{call: "select", name: "select of many", args: []any{manyWaits, 0, 0, 0, make([]byte, 16)}, want: unix.EPERM},
+	{call: "pselect6", name: "pselect6 of many", args: []any{dropped | manyWaits, 0, 0, 0, make([]byte, 16), 0}, want: unix.EPERM},
 	{call: "socketpair", name: "socketpair TIPC", args: []any{unix.AF_TIPC, unix.SOCK_STREAM, 0, make([]byte, 8)}, want: unix.EPERM},
 
 	{call: "prlimit64", name: "prlimit64 of core dumps, garbage above", args: []any{0, dropped | unix.RLIMIT_CORE, 1, 0}, want: unix.EPERM},
