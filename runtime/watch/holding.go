@@ -18,6 +18,10 @@ const manyMappings = 100_000
 // manyNotes is the same of locks and watches, which fdinfo notes one a line.
 const manyNotes = 100_000
 
+// manyReports is the same of descriptors of /proc. Each keeps what was read, which
+// may be megabytes: fdinfo of one that watches all others.
+const manyReports = 64
+
 // A holding is what a sandbox's processes have: their folders below /proc, and
 // the files that they hold.
 type holding struct {
@@ -80,8 +84,12 @@ func (in *inside) sockets(met int) int {
 	return n
 }
 
-// inNotes says whether there are very many locks or watches.
+// inNotes says whether there are very many locks or watches, or many descriptors
+// by which such were read.
 func (h holding) inNotes(in *inside) bool {
+	if h.files.proc >= manyReports {
+		return true
+	}
 	notes := 0
 	for _, dir := range h.dirs {
 		names, err := in.list(dir + "/fdinfo")

@@ -125,6 +125,26 @@ func TestNotesOfKernel(t *testing.T) {
 	}
 }
 
+// TestReports: descriptors of /proc keep what was read.
+func TestReports(t *testing.T) {
+	for n, want := range map[int]bool{manyReports - 1: false, manyReports: true} {
+		p := newFakeProc(t)
+		p.memory, p.device = 1, p.memory
+		p.put("7/status", status("S", 1, 1, 0))
+		for range n {
+			p.holds("7", filepath.Join(p.dir, "7/status"))
+			p.holds("7", "/dev/null")
+		}
+		h, err := p.held()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := h.inNotes(p.inside); got != want {
+			t.Errorf("%d descriptors of /proc: %v, want %v", n, got, want)
+		}
+	}
+}
+
 // TestSecret: whose descriptors may not be seen may hold anything; who is gone
 // holds nothing.
 func TestSecret(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,6 +22,7 @@ type inside struct {
 	proc     *os.File
 	segments *os.File // of System V; nil if the kernel has none
 	memory   uint64   // the device of memory files
+	device   uint64   // that of proc's files
 	last     estimate // of whoever looks: one goroutine
 
 	mu     sync.Mutex
@@ -63,6 +65,9 @@ func openInside(enter func(f func() error) error) (*inside, error) {
 	if err == nil {
 		in.memory, err = memoryDevice()
 	}
+	if err == nil {
+		in.device, err = deviceOf(int(in.proc.Fd()))
+	}
 	if err != nil {
 		in.close()
 		return nil, fmt.Errorf("open what tells of the sandbox's memory: %w", err)
@@ -88,6 +93,11 @@ func memoryDevice() (uint64, error) {
 		return 0, err
 	}
 	defer unix.Close(fd)
+	return deviceOf(fd)
+}
+
+// deviceOf returns the device that an open file is on.
+func deviceOf(fd int) (uint64, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return 0, err
@@ -133,9 +143,10 @@ type task struct {
 
 // memoryOf is what a process holds, in bytes.
 type memoryOf struct {
-	private uint64 // anonymous, swapped out or not, and page tables
+	private uint64 // anonymous, swapped out or not, and what the kernel keeps for it
 	shared  uint64 // of mapped memory files of any kind
 	tables  uint64 // page tables, a part of private
+	kept    uint64 // page tables and the table of descriptors, a part of private
 }
 
 // look returns how much memory the sandbox holds, and how many processes run
@@ -301,7 +312,9 @@ func (in *inside) status(t *task) bool {
 	t.threads = count(text, "\nThreads:")
 	t.parent = int(count(text, "\nPPid:"))
 	t.tables = count(text, "\nVmPTE:") << 10
-	t.private = (count(text, "\nRssAnon:")+count(text, "\nVmSwap:"))<<10 + t.tables
+	// However few there are, the table has room for the highest.
+	t.kept = t.tables + count(text, "\nFDSize:")*uint64(unsafe.Sizeof(uintptr(0)))
+	t.private = (count(text, "\nRssAnon:")+count(text, "\nVmSwap:"))<<10 + t.kept
 	t.shared = count(text, "\nRssShmem:") << 10
 	return true
 }

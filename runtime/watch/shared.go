@@ -62,6 +62,7 @@ type files struct {
 	left  int             // how many may still be looked at
 	brief bool            // more than those need not be counted
 	bytes uint64
+	proc  int // how many are of /proc
 	// sockets are the names below /proc of what is told of them.
 	sockets []string
 }
@@ -109,6 +110,9 @@ func (f *files) addOne(dir string, fd int, name string) {
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFSOCK {
 		f.sockets = append(f.sockets, dir+"info/"+name)
+	}
+	if st.Dev == f.in.device {
+		f.proc++
 	}
 	if st.Dev != f.in.memory || f.seen[st.Ino] {
 		return
@@ -170,7 +174,7 @@ func (in *inside) sum(tasks []task, known *files, limit uint64) uint64 {
 func (in *inside) proportion(t task) (private, shared uint64) {
 	text, err := in.read(t.dir+"/smaps_rollup", maxStatus)
 	if err == nil && bytes.Contains(text, []byte("\nPss_Anon:")) {
-		return (count(text, "\nPss_Anon:")+count(text, "\nSwapPss:"))<<10 + t.tables, count(text, "\nPss_Shmem:") << 10
+		return (count(text, "\nPss_Anon:")+count(text, "\nSwapPss:"))<<10 + t.kept, count(text, "\nPss_Shmem:") << 10
 	}
 	t, _ = in.task(t.pid)
 	return t.private, t.shared

@@ -131,6 +131,12 @@ func TestLook(t *testing.T) {
 				p.holds("7", "/dev/null")
 			}
 		}, 11, 1},
+		{"a table of descriptors for the highest", func(p *fakeProc) {
+			for _, pid := range []string{"7", "8"} {
+				p.put(pid+"/status", status("S", 1, 30, 0)+"FDSize:\t2097152\n")
+				p.put(pid+"/smaps_rollup", rollup(25, 0))
+			}
+		}, 10 + 2*(25+16), 2},
 		{"a file of two", func(p *fakeProc) {
 			file := p.file(20)
 			for _, pid := range []string{"7", "8"} {
