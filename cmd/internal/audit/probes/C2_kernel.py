@@ -1,6 +1,6 @@
 # id: C2
 # title: memory of the kernel that is in no limit, or that all of the host shares
-# attempts: table of futexes, filter of calls, filter of a socket, huge memory file
+# attempts: table of futexes, filter of calls, filter of a socket, huge memory file, poll of many
 # seconds: 5
 
 import socket, struct
@@ -27,3 +27,10 @@ attempt("table of futexes", lambda: in_child(lambda: prctl(FUTEX_HASH, 1, 16, 0,
 attempt("filter of calls", lambda: in_child(filter_calls))
 attempt("filter of a socket", filter_socket)
 attempt("huge memory file", lambda: os.close(syscall("memfd_create", b"huge", MFD_HUGETLB)))
+
+def poll(n):
+    "waits for n descriptors that are nowhere"
+    if libc.poll(None, ctypes.c_ulong(n), 0) == -1:
+        raise OSError(ctypes.get_errno(), "")
+
+attempt("poll of many", lambda: poll(4096))
