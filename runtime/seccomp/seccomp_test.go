@@ -141,16 +141,17 @@ func TestProgramDecidesAsListed(t *testing.T) {
 }
 
 func FuzzProgram(f *testing.F) {
-	f.Add(false, uint32(unix.AUDIT_ARCH_X86_64), uint32(41), uint64(316<<32|unix.AF_VSOCK), uint64(1), uint64(0), uint64(0))
-	f.Add(false, uint32(unix.AUDIT_ARCH_I386), uint32(1), uint64(0), uint64(0), uint64(0), uint64(0))
-	f.Add(true, uint32(unix.AUDIT_ARCH_AARCH64), uint32(220), uint64(unix.CLONE_NEWUSER|1<<40), uint64(0), uint64(0), uint64(0))
+	f.Add(false, uint32(unix.AUDIT_ARCH_X86_64), uint32(41), uint64(316<<32|unix.AF_VSOCK), uint64(1), uint64(0), uint64(0), uint64(0))
+	f.Add(false, uint32(unix.AUDIT_ARCH_I386), uint32(1), uint64(0), uint64(0), uint64(0), uint64(0), uint64(0))
+	f.Add(true, uint32(unix.AUDIT_ARCH_AARCH64), uint32(220), uint64(unix.CLONE_NEWUSER|1<<40), uint64(0), uint64(0), uint64(0), uint64(0))
+	f.Add(false, uint32(unix.AUDIT_ARCH_X86_64), uint32(9), uint64(0), uint64(4096), uint64(0), uint64(unix.MAP_HUGETLB), uint64(0))
 	machines := map[string]machine{"amd64": newMachine(f, "amd64"), "arm64": newMachine(f, "arm64")}
-	f.Fuzz(func(t *testing.T, arm bool, arch, number uint32, a0, a1, a2, a4 uint64) {
+	f.Fuzz(func(t *testing.T, arm bool, arch, number uint32, a0, a1, a2, a3, a4 uint64) {
 		goarch := "amd64"
 		if arm {
 			goarch = "arm64"
 		}
-		c := call{arch: arch, number: number, args: [6]uint64{a0, a1, a2, 0, a4, 0}}
+		c := call{arch: arch, number: number, args: [6]uint64{a0, a1, a2, a3, a4, 0}}
 		if got := machines[goarch].run(t, c); got != want(goarch, c) {
 			t.Errorf("program(%+v) for %s = %#x, want %#x", c, goarch, got, want(goarch, c))
 		}
