@@ -26,7 +26,7 @@ const (
 // masked are what of /proc tells of the host or changes it; Docker hides the
 // same, and here what names the host's boot and devices is added.
 var masked = []string{
-	"/proc/acpi", "/proc/asound", "/proc/buddyinfo", "/proc/bus", "/proc/cgroups", "/proc/cmdline", "/proc/config.gz", "/proc/consoles",
+	"/proc/acpi", "/proc/asound", "/proc/bootconfig", "/proc/buddyinfo", "/proc/bus", "/proc/cgroups", "/proc/cmdline", "/proc/config.gz", "/proc/consoles",
 	"/proc/devices", "/proc/diskstats", "/proc/dma", "/proc/driver", "/proc/execdomains", "/proc/fb", "/proc/fs", "/proc/interrupts", "/proc/iomem",
 	"/proc/ioports", "/proc/irq", "/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/kpagecgroup",
 	"/proc/kpagecount", "/proc/kpageflags", "/proc/latency_stats", "/proc/locks", "/proc/mdstat", "/proc/misc",
@@ -43,6 +43,7 @@ func (r *Runner) config(id, root, group string, own slice, spec sandbox.Spec) *c
 		Rootfs:     root,
 		Readonlyfs: true,
 		Hostname:   "sandbox",
+		Domainname: "(none)", // as of a host that has none (setdomainname(2))
 		Namespaces: configs.Namespaces{
 			{Type: configs.NEWUSER},
 			{Type: configs.NEWPID},

@@ -77,11 +77,13 @@ func (c *Container) exec(root string, control *os.File) error {
 	err = lc.Run(p)
 	_ = write.Close()
 	if err != nil {
-		_ = read.Close()
+		c.said.close()
 		return errors.Join(fmt.Errorf("run container: %w", err), lc.Destroy())
 	}
 	if c.self, err = pidfd(p); err != nil {
-		_ = read.Close()
+		_ = p.Signal(unix.SIGKILL)
+		_, _ = p.Wait()
+		c.said.close()
 		return errors.Join(err, lc.Destroy())
 	}
 	c.lc = lc
@@ -130,8 +132,9 @@ func pidfd(p *libcontainer.Process) (*os.File, error) {
 }
 
 // killTime is how long the processes of a sandbox may take to end. A thousand of
-// them take some 0.1 s, but longer when they have to give memory back.
-const killTime = 3 * time.Second
+// them take some 0.1 s, but much longer when they have to give memory back on a
+// host that is busy.
+const killTime = 20 * time.Second
 
 // Destroy implements sandbox.Container.
 func (c *Container) Destroy(context.Context) error { return c.destroy() }
@@ -152,11 +155,11 @@ func (c *Container) destroy() error {
 	select {
 	case <-c.done:
 	case <-timer.C:
+		return fmt.Errorf("destroy sandbox: its first process did not end within %v", killTime)
 	}
 	if err := c.lc.Destroy(); err != nil {
 		return fmt.Errorf("destroy sandbox: %w", err)
 	}
-	<-c.done
 	if c.watcher != nil {
 		c.watcher.Close()
 	}

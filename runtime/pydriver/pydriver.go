@@ -51,7 +51,7 @@ const (
 	// stopTimeout is for a call to be over once its child was told to stop: half a
 	// second of grace, then the end of up to a thousand processes, with which the
 	// parent shares its processors. Then the sandbox is ended from outside.
-	stopTimeout = 2 * time.Second
+	stopTimeout = 4 * time.Second
 	// endTimeout is for what ends a sandbox.
 	endTimeout = 10 * time.Second
 	// beginTimeout is for a call to begin: the parent may have to end an import
@@ -276,6 +276,7 @@ func (p *Process) RunFor(ctx context.Context, timeout time.Duration, code string
 		if outputs[i], err = newOutput(&copies, w); err != nil {
 			if i > 0 {
 				outputs[0].handedOver()
+				copies.Wait()
 			}
 			return sandbox.Exit{}, err
 		}

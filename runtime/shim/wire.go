@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -121,6 +122,10 @@ func (c *conn) send(v any, files ...*os.File) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// A peer that reads no more is as good as gone, for all who send.
+	if err := c.unix.SetWriteDeadline(time.Now().Add(requestTimeout)); err != nil {
+		return err
+	}
 	_, _, err = c.unix.WriteMsgUnix(data, rights, nil)
 	return err
 }
