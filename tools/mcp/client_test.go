@@ -50,6 +50,9 @@ func TestClient(t *testing.T) {
 			if c.ServerName() != "bell" || c.ServerVersion() != "1.2.3" || c.ProtocolVersion() != version {
 				t.Errorf("server %s %s speaks %s, want bell 1.2.3 and %s", c.ServerName(), c.ServerVersion(), c.ProtocolVersion(), version)
 			}
+			if c.PID() != 0 {
+				t.Errorf("PID = %d of a server that the client did not start", c.PID())
+			}
 			list, err := c.Tools(t.Context())
 			if err != nil {
 				t.Fatal(err)

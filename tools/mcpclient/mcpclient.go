@@ -74,6 +74,15 @@ func (c *Client) ServerVersion() string { return c.server.Version }
 // ProtocolVersion returns the version of the protocol that is spoken.
 func (c *Client) ProtocolVersion() string { return c.version }
 
+// PID returns the id of the process that Start started; 0 if Connect found the
+// server running.
+func (c *Client) PID() int {
+	if c.process == nil {
+		return 0
+	}
+	return c.process.cmd.Process.Pid
+}
+
 // A Tool is a tool as the server lists it.
 type Tool struct {
 	Name, Title, Description string

@@ -101,6 +101,11 @@ func TestStart(t *testing.T) {
 			if c.ServerName() != "child" || c.ServerVersion() != "7" || c.ProtocolVersion() != want {
 				t.Errorf("server %s %s speaks %s, want child 7 and %s", c.ServerName(), c.ServerVersion(), c.ProtocolVersion(), want)
 			}
+			// The process of that id was given what the command says.
+			env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", c.PID()))
+			if want := strings.Join(cmd.Env, "\x00") + "\x00"; err != nil || string(env) != want || c.PID() == os.Getpid() {
+				t.Errorf("PID = %d, whose environment is %q, %v, want %q", c.PID(), env, err, want)
+			}
 			list, err := c.Tools(t.Context())
 			if err != nil || len(list) != 3 || list[0].Name != "environment" {
 				t.Errorf("Tools = %+v, %v", list, err)
