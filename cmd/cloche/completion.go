@@ -10,6 +10,7 @@ import (
 	"github.com/posener/complete"
 	"github.com/willabides/kongplete"
 
+	"cloche.dev/cloche/cmd/cloche/internal/bench"
 	"cloche.dev/cloche/cmd/cloche/internal/doctor"
 	"cloche.dev/cloche/tools/code"
 )
@@ -75,6 +76,7 @@ func completed(parser *kong.Kong, env func(string) string) bool {
 	kongplete.Complete(parser,
 		kongplete.WithPredictors(map[string]complete.Predictor{
 			"tool": complete.PredictSet(code.Interpreter(nil).Name, code.Status(code.StatusOptions{}).Name),
+			"row":  complete.PredictSet(bench.Names()...),
 		}),
 		kongplete.WithExitFunc(func(int) { done = true }),
 	)

@@ -8,10 +8,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"time"
 
+	"cloche.dev/cloche/cmd/cloche/internal/bench"
 	"cloche.dev/cloche/runtime/rootfs"
 	"cloche.dev/cloche/tools/headline"
 	"cloche.dev/cloche/tools/mcpclient"
@@ -164,15 +164,10 @@ func (d *demo) timings() error {
 		}
 		bare = append(bare, time.Since(start))
 	}
-	a, b := median(isolated), median(bare)
+	a, b := bench.Median(isolated), bench.Median(bare)
 	d.say("print(1+1), %d times each, medians:", rounds)
 	d.say("    isolated, from the client and back  %9s", ms(a))
 	d.say("    bare python3 -c, no protection      %9s", ms(b))
 	d.say("    ratio                               %9.2f", float64(a)/float64(b))
 	return nil
-}
-
-func median(list []time.Duration) time.Duration {
-	slices.Sort(list)
-	return list[len(list)/2]
 }

@@ -34,6 +34,7 @@ type commandLine struct {
 	Call       callCommand       `cmd:"" help:"Call a tool and print its result."`
 	Demo       demoCommand       `cmd:"" help:"See an agent's client at work on real data, step by step."`
 	Doctor     doctorCommand     `cmd:"" help:"Say what this host can do, what is missing, and the command that mends it."`
+	Bench      benchCommand      `cmd:"" help:"Measure what calls cost on this host, beside what they are compared with."`
 	Policy     policyCommand     `cmd:"" help:"Check or show the policy."`
 	Version    versionCommand    `cmd:"" help:"Print the version."`
 	Completion completionCommand `cmd:"" help:"Print what makes your shell complete cloche's commands."`

@@ -3,12 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"cloche.dev/cloche/cmd/cloche/internal/bench"
 	"cloche.dev/cloche/policy/fault"
 	"cloche.dev/cloche/tools/headline"
 )
@@ -110,17 +112,6 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-func TestMedian(t *testing.T) {
-	for _, test := range []struct {
-		list []time.Duration
-		want time.Duration
-	}{{[]time.Duration{5}, 5}, {[]time.Duration{9, 1, 5}, 5}, {[]time.Duration{3, 1, 2, 100, 4}, 3}} {
-		if got := median(test.list); got != test.want {
-			t.Errorf("median = %d, want %d", got, test.want)
-		}
-	}
-}
-
 func TestHint(t *testing.T) {
 	none := func(string) string { return "" }
 	claude := func(name string) string { return map[string]string{"CLAUDE_CODE_SESSION_ID": "1"}[name] }
@@ -146,5 +137,34 @@ func TestLastLines(t *testing.T) {
 	_, _ = l.Write([]byte("the end\n"))
 	if got := l.String(); len(got) != keptLog || !strings.HasSuffix(got, "12345678\nthe end\n") {
 		t.Errorf("kept %d bytes, ending %q", len(got), got[max(0, len(got)-20):])
+	}
+}
+
+func TestBenchJudged(t *testing.T) {
+	with := func(all ...bench.Verdict) *bench.Report {
+		r := &bench.Report{}
+		for _, v := range all {
+			r.Rows = append(r.Rows, bench.Line{Verdict: v})
+		}
+		return r
+	}
+	for _, test := range []struct {
+		name          string
+		report        *bench.Report
+		code, checked int // without and with --check
+	}{
+		{"all is well", with(bench.Within, bench.Within), 0, 0},
+		{"a bar is missed", with(bench.Within, bench.Above), 0, 1},
+		{"what is left out or not judged misses none", with(bench.LeftOut, bench.Unjudged), 0, 0},
+		{"something failed", with(bench.Within, bench.Failed), 1, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for check, want := range map[bool]int{false: test.code, true: test.checked} {
+				c := benchCommand{Check: check}
+				if got := exitCode(c.judged(test.report), io.Discard); got != want {
+					t.Errorf("with --check=%v the exit code is %d, want %d", check, got, want)
+				}
+			}
+		})
 	}
 }
