@@ -2,10 +2,13 @@ package shim
 
 import (
 	"bytes"
+	"context"
+	"log/slog"
 	"os/exec"
 	"testing"
 
 	"cloche.dev/cloche/runtime/need"
+	"cloche.dev/cloche/runtime/pool"
 	"cloche.dev/cloche/runtime/pydriver"
 	"cloche.dev/cloche/runtime/rootfs"
 	"cloche.dev/cloche/runtime/sandbox/sandboxtest"
@@ -85,6 +88,31 @@ func BenchmarkStart(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkTake is what a conversation waits for a sandbox that is warm.
+func BenchmarkTake(b *testing.B) {
+	r := newRunner(b)
+	kind := pool.Kind{Digest: "one", Spec: sandboxtest.Spec()}
+	p := pool.New(b.Context(), r, slog.New(slog.DiscardHandler))
+	defer p.Close(context.WithoutCancel(b.Context()))
+	p.Keep(b.Context(), kind, 1)
+	for b.Loop() {
+		b.StopTimer()
+		for n, _ := p.Warm(); n == 0; n, _ = p.Warm() {
+			<-time.After(time.Millisecond)
+		}
+		b.StartTimer()
+		s, err := p.Take(b.Context(), kind)
+		b.StopTimer()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Destroy(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
 	}
 }
 
