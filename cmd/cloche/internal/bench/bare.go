@@ -40,7 +40,9 @@ func (b *bench) python(ctx context.Context, code string, flags ...string) (strin
 		"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + b.dir,
 		"MPLBACKEND=agg", "MPLCONFIGDIR=" + filepath.Join(b.dir, "matplotlib"),
 	}
-	cmd.WaitDelay = time.Second
+	// Where many are started at once, one that was not yet executed may hold the
+	// output of another for a while.
+	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.Output()
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)

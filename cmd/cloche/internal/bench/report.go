@@ -135,7 +135,7 @@ func (b Bar) String() string {
 		add("none refused")
 	}
 	if b.Results > 0 {
-		add("%d results or more, the rest told to come back", b.Results)
+		add("%d results or more", b.Results)
 	}
 	if b.Longest > 0 {
 		add("none past %s", human.Seconds(time.Duration(b.Longest)))

@@ -68,12 +68,12 @@ func TestBars(t *testing.T) {
 
 func TestBarInWords(t *testing.T) {
 	for want, bar := range map[string]Bar{
-		"ratio ≤ 0.7 (aim 0.5)":   {Ratio: 0.7, Aim: 0.5},
-		"ratio ≤ 5":               {Ratio: 5},
-		"ratio < 1":               {Ratio: 1, Below: true},
-		"p99 ≤ 3 s, none refused": {P99: Millis(3 * time.Second), NoneRefused: true},
-		"100 results or more, the rest told to come back, none past 10 s": {Results: 100, Longest: Millis(10 * time.Second)},
-		"growth of memory ≤ 32 MB":                                        {Size: growth, Bytes: flat},
+		"ratio ≤ 0.7 (aim 0.5)":               {Ratio: 0.7, Aim: 0.5},
+		"ratio ≤ 5":                           {Ratio: 5},
+		"ratio < 1":                           {Ratio: 1, Below: true},
+		"p99 ≤ 3 s, none refused":             {P99: Millis(3 * time.Second), NoneRefused: true},
+		"100 results or more, none past 10 s": {Results: 100, Longest: Millis(10 * time.Second)},
+		"growth of memory ≤ 32 MB":            {Size: growth, Bytes: flat},
 	} {
 		if got := bar.String(); got != want {
 			t.Errorf("the bar is %q, want %q", got, want)
