@@ -87,7 +87,7 @@ type reportLine struct {
 			MedianMS float64 `json:"median_ms"`
 			P99MS    float64 `json:"p99_ms"`
 		}
-		Counts *struct{ Asked, Results, Failed int }
+		Counts *struct{ Asked, Results, Refused int }
 		Sizes  []bench.Size
 	}
 	Ratio   float64
@@ -121,7 +121,8 @@ func (l *reportLine) check(t *testing.T) {
 	if (l.Ratio > 0) != (c.Times != nil && l.Peer.Times != nil) {
 		t.Errorf("%s has the ratio %v", l.Name, l.Ratio)
 	}
-	if n := c.Counts; n != nil && (n.Results != n.Asked || n.Failed > 0) {
+	// Where the machine is very busy some may be refused; none may have failed.
+	if n := c.Counts; n != nil && (n.Results == 0 || n.Results+n.Refused != n.Asked) {
 		t.Errorf("%s: %+v", l.Name, n)
 	}
 	for _, s := range c.Sizes {

@@ -132,6 +132,12 @@ type outcome struct {
 	noPeer       string // why there is no peer to compare with
 }
 
+// unfit is the error of a row for which the host turns out not to have enough:
+// it is left out.
+type unfit string
+
+func (u unfit) Error() string { return string(u) }
+
 // line measures a row, in at most limit.
 func (b *bench) line(ctx context.Context, r *row, limit time.Duration) Line {
 	s := r.full
@@ -155,6 +161,10 @@ func (b *bench) line(ctx context.Context, r *row, limit time.Duration) Line {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("a row may take %v", limit))
 	defer cancel()
 	o, err := r.measure(ctx, b, s)
+	if lacking, ok := errors.AsType[unfit](err); ok {
+		l.Why = string(lacking)
+		return l
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,6 +89,15 @@ func TestLine(t *testing.T) {
 			row{quick: scale{3, 0}, full: scale{200, 0}, measure: func(context.Context, *bench, scale) (outcome, error) { return outcome{}, broken }},
 			Options{},
 			Failed, "it broke on two lines", true,
+			scale{},
+		},
+		{
+			"too much for the host",
+			row{quick: scale{3, 0}, full: scale{200, 0}, measure: func(context.Context, *bench, scale) (outcome, error) {
+				return outcome{}, fmt.Errorf("warm: %w", unfit("too little memory"))
+			}},
+			Options{},
+			LeftOut, "too little memory", true,
 			scale{},
 		},
 		{

@@ -27,7 +27,8 @@ type Host struct {
 	Processor    string `json:"processor,omitempty"`
 	Processors   int    `json:"processors"`
 	MemoryBytes  int64  `json:"memory_bytes"`
-	// Cgroup is the version of the control groups that limits are set in: 1 or 2.
+	// Cgroup is the version of the control groups that limits are set in: 1 or 2; 0
+	// where none are mounted.
 	Cgroup int    `json:"cgroup"`
 	Root   bool   `json:"root"`
 	Python string `json:"python,omitempty"`
@@ -40,6 +41,10 @@ func (h Host) String() string {
 	if h.Processor != "" {
 		processors += " (" + h.Processor + ")"
 	}
+	groups := "no control groups"
+	if h.Cgroup > 0 {
+		groups = fmt.Sprintf("control groups of version %d", h.Cgroup)
+	}
 	user, runc := "as an ordinary user", "no runc"
 	if h.Root {
 		user = "as root"
@@ -49,7 +54,7 @@ func (h Host) String() string {
 	}
 	parts := []string{
 		"cloche " + h.Cloche, h.System, "Linux " + h.Kernel + " on " + h.Architecture, processors, human.Bytes(h.MemoryBytes) + " of memory",
-		fmt.Sprintf("control groups of version %d", h.Cgroup), user, "Python " + h.Python, runc,
+		groups, user, "Python " + h.Python, runc,
 	}
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
 }
@@ -58,7 +63,10 @@ func (h Host) String() string {
 func (b *bench) look(ctx context.Context) error {
 	h := Host{
 		Time: time.Now().UTC().Format(time.RFC3339), Cloche: b.o.Version, Architecture: runtime.GOARCH,
-		Processors: runtime.NumCPU(), Cgroup: 1, Root: os.Getuid() == 0,
+		Processors: runtime.NumCPU(), Root: os.Getuid() == 0,
+	}
+	if _, err := os.Stat("/sys/fs/cgroup/memory"); err == nil {
+		h.Cgroup = 1
 	}
 	if cgroup.V2() {
 		h.Cgroup = 2

@@ -2,7 +2,9 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,7 +100,7 @@ func enoughMemory(got, want int) error {
 		return err
 	}
 	if least := max(1<<30, all/8); free < least {
-		return fmt.Errorf("after %d of %d sandboxes only %s of memory are free, and %s are to stay so", got, want, human.Bytes(free), human.Bytes(least))
+		return unfit(fmt.Sprintf("after %d of %d sandboxes only %s of memory are free, and %s are to stay so", got, want, human.Bytes(free), human.Bytes(least)))
 	}
 	return nil
 }
@@ -127,6 +129,9 @@ func idleMemory(ctx context.Context, b *bench, _ scale) (o outcome, err error) {
 	var own []int64
 	for _, pid := range firstProcesses(server.client.PID()) {
 		n, err := kilobytes(fmt.Sprintf("/proc/%d/smaps_rollup", pid), "Private_Clean", "Private_Dirty", "Swap")
+		if errors.Is(err, fs.ErrPermission) {
+			return outcome{}, unfit("this user may not look at the memory of a sandbox")
+		}
 		if err != nil {
 			return outcome{}, fmt.Errorf("look at a sandbox's memory: %w", err)
 		}

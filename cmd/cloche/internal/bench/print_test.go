@@ -77,9 +77,16 @@ func TestPrint(t *testing.T) {
 }
 
 func TestHost(t *testing.T) {
-	const want = "cloche 1, Linux 6.1 on arm64, 1 processor, 512 MB of memory, control groups of version 1, as root, Python 3.10.1, no runc"
-	h := Host{Cloche: "1", Kernel: "6.1", Architecture: "arm64", Processors: 1, MemoryBytes: 512_000_000, Cgroup: 1, Root: true, Python: "3.10.1"}
-	if got := h.String(); got != want {
-		t.Errorf("the host is %q, want %q", got, want)
+	for want, h := range map[string]Host{
+		"cloche 1, Linux 6.1 on arm64, 1 processor, 512 MB of memory, control groups of version 1, as root, Python 3.10.1, no runc": {
+			Cloche: "1", Kernel: "6.1", Architecture: "arm64", Processors: 1, MemoryBytes: 512_000_000, Cgroup: 1, Root: true, Python: "3.10.1",
+		},
+		"cloche 1, Debian, Linux 6.1 on amd64, 8 processors (Z80), 4 GB of memory, no control groups, as an ordinary user, Python 3.11.2, runc 1.5.3": {
+			Cloche: "1", System: "Debian", Kernel: "6.1", Architecture: "amd64", Processors: 8, Processor: "Z80", MemoryBytes: 4_000_000_000, Python: "3.11.2", Runc: "1.5.3",
+		},
+	} {
+		if got := h.String(); got != want {
+			t.Errorf("the host is %q, want %q", got, want)
+		}
 	}
 }
