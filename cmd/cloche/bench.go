@@ -25,7 +25,7 @@ type benchCommand struct {
 func (benchCommand) Help() string {
 	return `Measures what calls cost on this host, at an agent's client, each thing beside what it is compared with and the two in turns. It takes some minutes, with --full up to half an hour; what else the machine does meanwhile shows in the figures. The servers that it starts have a configuration and a data directory of their own, and nothing is left behind.
 
-The table, which is one in Markdown too, has the median and the p99 of each, the ratio of the medians, and the bar that cloche is to hold. What the host lacks (pandas and matplotlib, runc) is left out and named.
+The table, which is one in Markdown too, has the median and the p99 of each (of fewer than 100 rounds the longest), the ratio of the medians, and the bar that cloche is to hold. What the host lacks (pandas and matplotlib, runc) is left out and named.
 
 Rows: ` + strings.Join(bench.Names(), ", ") + `.
 
