@@ -16,6 +16,7 @@ import (
 	"cloche.dev/cloche/cmd/cloche/internal/bench"
 	"cloche.dev/cloche/cmd/internal/build"
 	"cloche.dev/cloche/runtime/need"
+	"cloche.dev/cloche/tools/mcpclient"
 )
 
 // benched is a cloche bench with a folder for what it makes.
@@ -150,7 +151,7 @@ func TestBenchInterrupt(t *testing.T) {
 			t.Run(test.row+" at "+test.name, func(t *testing.T) {
 				t.Parallel()
 				cmd, temp := benched(t, "--rounds", "10000", test.row)
-				var said, progress record
+				var said, progress mcpclient.Log
 				cmd.Stdout, cmd.Stderr = &said, &progress
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os/exec"
 	"testing"
+	"time"
 
 	"cloche.dev/cloche/runtime/need"
 	"cloche.dev/cloche/runtime/pool"
@@ -95,7 +96,7 @@ func BenchmarkStart(b *testing.B) {
 func BenchmarkTake(b *testing.B) {
 	r := newRunner(b)
 	kind := pool.Kind{Digest: "one", Spec: sandboxtest.Spec()}
-	p := pool.New(b.Context(), r, slog.New(slog.DiscardHandler))
+	p := pool.New(b.Context(), pool.Options{Runner: r, Log: slog.New(slog.DiscardHandler)})
 	defer p.Close(context.WithoutCancel(b.Context()))
 	p.Keep(b.Context(), kind, 1)
 	for b.Loop() {

@@ -17,7 +17,7 @@ import (
 // its line in the log included, by the size of its arguments.
 func BenchmarkChain(b *testing.B) {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil)) //nolint:sloglint // the line is to be made, as it is for a server
-	set := conversation.NewSet(b.Context(), conversation.Options{Log: log, MaxSandboxes: func() int { return 1 }})
+	set := conversation.NewSet(b.Context(), conversation.Options{Log: log})
 	defer set.Close(context.WithoutCancel(b.Context()))
 	policy := config.Default()
 	c := &Chain{
