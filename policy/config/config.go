@@ -89,6 +89,6 @@ func Default() Config {
 			Idle:    Duration(2 * time.Minute),
 			Preload: Preload{Auto: true},
 		},
-		Pool: Pool{Warm: 1, Max: 128},
+		Pool: Pool{Warm: 1, Max: 256},
 	}
 }

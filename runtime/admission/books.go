@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"cloche.dev/cloche/policy/fault"
@@ -144,16 +145,47 @@ func (g *Gate) beside(p *place) int {
 }
 
 // helped says whether the end of sandboxes that rest would let p in, and of which.
+// Besides the first in line, the next few may lack a sandbox alone: to end one
+// takes its time.
 // Preconditions: g.mu is held.
 func (g *Gate) helped(p *place) (bool, Need) {
-	if g.line.first() != p || g.beside(p) == 0 {
+	before := slices.Index(g.front(), p)
+	if before < 0 || g.beside(p) == 0 {
 		return false, Need{}
 	}
 	c := g.now()
 	with, without := g.short(c, p, g.beside(p)), g.short(c, p, 0)
 	n := Need{Sandbox: with.sandboxes, Brisk: g.late(p)}
 	without.sandboxes = false
+	if before > 0 {
+		// Those before it are as good as in.
+		ahead := g.running
+		for range before {
+			g.running.count++
+			g.running.memory += p.request.Memory
+			g.running.cpus += p.request.CPUs
+		}
+		without = g.short(c, p, g.beside(p))
+		g.running = ahead
+		if !without.sandboxes {
+			return false, Need{}
+		}
+		without.sandboxes = false
+	}
 	return with.any() && !without.any(), n
+}
+
+// front returns the first few in line.
+// Preconditions: g.mu is held.
+func (g *Gate) front() []*place {
+	const most = 4
+	var first []*place
+	for p := range g.line.all() {
+		if first = append(first, p); len(first) == most {
+			break
+		}
+	}
+	return first
 }
 
 // wanted says whether a sandbox that begins to rest is to end at once: because
@@ -171,7 +203,7 @@ func (g *Gate) wanted() bool {
 	return helps
 }
 
-// serve lets in whoever may. The first who may not looks whether eviction helps.
+// serve lets in whoever may. The first who may not look whether eviction helps.
 // Preconditions: g.mu is held.
 func (g *Gate) serve() {
 	c := g.now()
@@ -179,11 +211,13 @@ func (g *Gate) serve() {
 		g.line.remove(p, p.path(), true)
 		p.in <- g.admit(p)
 	}
-	if first := g.line.first(); first != nil {
+	for _, p := range g.front() {
 		select {
-		case first.look <- struct{}{}:
+		case p.look <- struct{}{}:
 		default: // it is about to look
 		}
+	}
+	if g.line.count > 0 {
 		return
 	}
 	for len(g.spares) > 0 && g.spacious(c) {
