@@ -227,7 +227,7 @@ func (c *Conversation) rest(b *box, idle time.Duration) {
 	c.idle = time.AfterFunc(idle, func() { c.evict(b) })
 }
 
-// evict ends the sandbox if it is still box and idle.
+// evict ends b if it is still the conversation's and idle.
 func (c *Conversation) evict(b *box) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -239,7 +239,7 @@ func (c *Conversation) evict(b *box) {
 	c.set.work.Go(func() { c.destroy(c.set.ctx, b) })
 }
 
-// drop ends box, unless somebody else does already.
+// drop ends b, unless somebody else does already.
 func (c *Conversation) drop(ctx context.Context, b *box) {
 	c.mu.Lock()
 	ours := c.detach(b, false)
@@ -249,18 +249,17 @@ func (c *Conversation) drop(ctx context.Context, b *box) {
 	}
 }
 
-// dropIdle ends box if no call uses it; it says whether it did.
-func (c *Conversation) dropIdle(ctx context.Context, b *box) bool {
+// dropIdle ends b if no call uses it.
+func (c *Conversation) dropIdle(ctx context.Context, b *box) {
 	c.mu.Lock()
 	ours := c.detach(b, true)
 	c.mu.Unlock()
 	if ours {
 		c.destroy(ctx, b)
 	}
-	return ours
 }
 
-// detach forgets box, which is then the caller's to destroy; false if it is not
+// detach forgets b, which is then the caller's to destroy; false if it is not
 // the conversation's any more, or in use and was to be idle.
 // Preconditions: c.mu is held.
 func (c *Conversation) detach(b *box, idle bool) bool {
