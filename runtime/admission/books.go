@@ -122,17 +122,18 @@ type shortage struct{ memory, host, cpus, sandboxes bool }
 
 func (s shortage) any() bool { return s != shortage{} }
 
-// short returns what p lacks, if so many sandboxes rest beside its own.
+// short returns what p lacks, if these run, and so many sandboxes rest beside its
+// own.
 // Preconditions: g.mu is held.
-func (g *Gate) short(c Capacity, p *place, resting int) (s shortage) {
+func (g *Gate) short(c Capacity, p *place, run running, resting int) (s shortage) {
 	r := p.request
 	s.sandboxes = p.seat == nil && c.Sandboxes > 0 && g.boxes >= c.Sandboxes
-	if g.running.count == 0 {
+	if run.count == 0 {
 		return s // one may always run
 	}
-	s.memory = c.Memory > 0 && g.running.memory+int64(resting)*Idle+r.Memory > c.Memory
-	s.cpus = c.CPUs > 0 && g.running.cpus+r.CPUs > c.CPUs+1e-9 // which rounding is less than
-	s.host = g.headroom != nil && g.look().left(g.running.memory) < r.Memory
+	s.memory = c.Memory > 0 && run.memory+int64(resting)*Idle+r.Memory > c.Memory
+	s.cpus = c.CPUs > 0 && run.cpus+r.CPUs > c.CPUs+1e-9 // which rounding is less than
+	s.host = g.headroom != nil && g.look().left(run.memory, g.resting) < r.Memory
 	return s
 }
 
@@ -154,25 +155,18 @@ func (g *Gate) helped(p *place) (bool, Need) {
 		return false, Need{}
 	}
 	c := g.now()
-	with, without := g.short(c, p, g.beside(p)), g.short(c, p, 0)
+	with := g.short(c, p, g.running, g.beside(p))
 	n := Need{Sandbox: with.sandboxes, Brisk: g.late(p)}
-	without.sandboxes = false
-	if before > 0 {
-		// Those before it are as good as in.
-		ahead := g.running
-		for range before {
-			g.running.count++
-			g.running.memory += p.request.Memory
-			g.running.cpus += p.request.CPUs
-		}
-		without = g.short(c, p, g.beside(p))
-		g.running = ahead
-		if !without.sandboxes {
-			return false, Need{}
-		}
+	if before == 0 {
+		without := g.short(c, p, g.running, 0)
 		without.sandboxes = false
+		return with.any() && !without.any(), n
 	}
-	return with.any() && !without.any(), n
+	run := g.running // and those before it, who are as good as in
+	run.count += before
+	run.memory += int64(before) * p.request.Memory
+	run.cpus += float64(before) * p.request.CPUs
+	return g.short(c, p, run, g.beside(p)) == shortage{sandboxes: true}, n
 }
 
 // front returns the first few in line.
@@ -235,7 +229,7 @@ func (g *Gate) next(c Capacity) *place {
 	const most = 64 // of which it is looked at
 	seen := 0
 	for p := range g.line.all() {
-		s := g.short(c, p, g.beside(p))
+		s := g.short(c, p, g.running, g.beside(p))
 		if !s.any() {
 			return p
 		}
@@ -277,7 +271,7 @@ func (g *Gate) fits(c Capacity, resting int) bool {
 // for. The host is to have so much left that this one does not have to end for it.
 // Preconditions: g.mu is held.
 func (g *Gate) spacious(c Capacity) bool {
-	return g.fits(c, g.resting+1) && (g.headroom == nil || g.look().left(g.running.memory) >= margin)
+	return g.fits(c, g.resting+1) && (g.headroom == nil || g.look().left(g.running.memory, g.resting) >= margin)
 }
 
 // busy is what p's caller is told.
@@ -286,7 +280,7 @@ func (g *Gate) busy(p *place) error {
 	c := g.now()
 	full := fmt.Sprintf("this server is at its capacity (%s, %s of memory)",
 		human.Plural(int64(g.running.count), "call"), human.Bytes(g.running.memory))
-	switch s := g.short(c, p, g.beside(p)); {
+	switch s := g.short(c, p, g.running, g.beside(p)); {
 	case s.host && !s.memory && !s.cpus:
 		full = "others have taken this server's memory"
 	case s.sandboxes && !s.memory && !s.cpus:

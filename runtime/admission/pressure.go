@@ -8,7 +8,7 @@ type Headroom struct {
 	Total int64
 	// Available is what they could take more.
 	Available int64
-	// Used is what sandboxes have taken; 0 if unknown.
+	// Used is what sandboxes have taken, those that rest too; 0 if unknown.
 	Used int64
 }
 
@@ -25,11 +25,12 @@ const (
 )
 
 // left is what is there beyond what the host needs itself, a twentieth of it, and
-// beyond what calls may still take whose limits are so much together. It is
-// negative when the host is short.
-func (h Headroom) left(limits int64) int64 {
+// beyond what calls may still take whose limits are so much together, while so
+// many sandboxes rest. It is negative when the host is short.
+func (h Headroom) left(limits int64, resting int) int64 {
 	floor := max(h.Total/20, leastFloor)
-	return h.Available - floor - max(limits-h.Used, 0)
+	used := max(h.Used-int64(resting)*Idle, 0)
+	return h.Available - floor - max(limits-used, 0)
 }
 
 // look returns the headroom, not older than fresh.
@@ -48,7 +49,7 @@ func (g *Gate) excess() bool {
 	if g.resting == 0 {
 		return false
 	}
-	if g.headroom != nil && g.look().left(g.running.memory) < 0 {
+	if g.headroom != nil && g.look().left(g.running.memory, g.resting) < 0 {
 		return true
 	}
 	return !g.fits(g.now(), g.resting)

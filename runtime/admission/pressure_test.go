@@ -261,19 +261,22 @@ func TestHostIsSeenSeldom(t *testing.T) {
 func TestLeft(t *testing.T) {
 	const gb = 1000 * mb
 	for _, tt := range []struct {
-		name   string
-		h      Headroom
-		limits int64
-		want   int64
+		name    string
+		h       Headroom
+		limits  int64
+		resting int
+		want    int64
 	}{
-		{"small host", Headroom{Total: gb, Available: gb}, 0, gb - leastFloor},
-		{"large host", Headroom{Total: 100 * gb, Available: 50 * gb}, 0, 45 * gb},
-		{"calls that have taken nothing", Headroom{Total: 100 * gb, Available: 50 * gb}, 20 * gb, 25 * gb},
-		{"calls that have taken some", Headroom{Total: 100 * gb, Available: 50 * gb, Used: 5 * gb}, 20 * gb, 30 * gb},
-		{"what rests has taken more", Headroom{Total: 100 * gb, Available: 50 * gb, Used: 25 * gb}, 20 * gb, 45 * gb},
-		{"short", Headroom{Total: 100 * gb, Available: 4 * gb}, 0, -gb},
+		{"small host", Headroom{Total: gb, Available: gb}, 0, 0, gb - leastFloor},
+		{"large host", Headroom{Total: 100 * gb, Available: 50 * gb}, 0, 0, 45 * gb},
+		{"calls that have taken nothing", Headroom{Total: 100 * gb, Available: 50 * gb}, 20 * gb, 0, 25 * gb},
+		{"calls that have taken some", Headroom{Total: 100 * gb, Available: 50 * gb, Used: 5 * gb}, 20 * gb, 0, 30 * gb},
+		{"what rests has taken some of it", Headroom{Total: 100 * gb, Available: 50 * gb, Used: 5*gb + 3*Idle}, 20 * gb, 3, 30 * gb},
+		{"what rests has taken less", Headroom{Total: 100 * gb, Available: 50 * gb, Used: Idle}, 20 * gb, 3, 25 * gb},
+		{"more than the limits", Headroom{Total: 100 * gb, Available: 50 * gb, Used: 25 * gb}, 20 * gb, 0, 45 * gb},
+		{"short", Headroom{Total: 100 * gb, Available: 4 * gb}, 0, 0, -gb},
 	} {
-		if got := tt.h.left(tt.limits); got != tt.want {
+		if got := tt.h.left(tt.limits, tt.resting); got != tt.want {
 			t.Errorf("%s: left = %d, want %d", tt.name, got, tt.want)
 		}
 	}
@@ -309,4 +312,40 @@ func TestMargin(t *testing.T) {
 		}
 		d.settle(s.Leave)
 	})
+}
+
+// TestEvictionAbreast: for several calls that lack a sandbox alone several are
+// ended at the same time, but for none that lacks a processor as well.
+func TestEvictionAbreast(t *testing.T) {
+	for _, tt := range []struct{ cpus, want int }{{1, 1}, {2, 2}, {3, 3}, {100, 4}} {
+		at(t, Capacity{}, func(t *testing.T, d *desk) {
+			rest := []string{"r0", "r1", "r2", "r3", "r4", "r5"}
+			d.come(rest...)
+			for _, c := range rest {
+				d.rest(c)
+			}
+			d.change(Capacity{CPUs: float64(tt.cpus), Sandboxes: len(rest)})
+			d.entered = nil
+			evicting, goOn := 0, make(chan struct{})
+			d.evict = func(Need) bool {
+				s := d.seats[rest[0]]
+				delete(d.seats, rest[0])
+				rest = rest[1:]
+				evicting++
+				d.mu.Unlock()
+				<-goOn // it takes its time
+				d.mu.Lock()
+				s.Leave()
+				return true
+			}
+			d.come("a0", "a1", "a2", "a3", "a4")
+			if evicting != tt.want || len(d.entered) != 0 {
+				t.Errorf("for five calls and %d processors %d sandboxes are being ended, want %d", tt.cpus, evicting, tt.want)
+			}
+			d.settle(func() { close(goOn) })
+			if want := min(tt.cpus, 5); len(d.entered) != want || evicting != want {
+				t.Errorf("then %d of %d came in, and %d sandboxes were ended", len(d.entered), want, evicting)
+			}
+		})
+	}
 }
