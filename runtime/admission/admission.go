@@ -90,6 +90,7 @@ type Gate struct {
 	running  running  // mu
 	boxes    int      // mu; sandboxes of conversations
 	resting  int      // mu; sandboxes that no call runs in, whosever they are
+	evicting int      // mu; sandboxes of conversations that are being ended for calls
 	left     Headroom // mu; as it was last seen
 	seen     time.Time
 	watching bool // mu
@@ -282,11 +283,23 @@ func (g *Gate) makeRoom(ctx context.Context, p *place) <-chan time.Time {
 	for {
 		g.mu.Lock()
 		helps, n := g.helped(p)
+		if helps && n.Sandbox {
+			g.evicting++
+		}
 		g.mu.Unlock()
 		if !helps {
 			return nil
 		}
-		if !g.evict(ctx, n) {
+		done := g.evict(ctx, n)
+		g.mu.Lock()
+		if n.Sandbox {
+			g.evicting--
+		}
+		if done {
+			g.serve() // those who counted on it look again
+		}
+		g.mu.Unlock()
+		if !done {
 			return time.After(look)
 		}
 	}

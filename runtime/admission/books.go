@@ -156,6 +156,9 @@ func (g *Gate) helped(p *place) (bool, Need) {
 	}
 	c := g.now()
 	with := g.short(c, p, g.running, g.beside(p))
+	if with.sandboxes && g.boxes-g.evicting+before < c.Sandboxes {
+		return false, Need{} // it is about to get one
+	}
 	n := Need{Sandbox: with.sandboxes, Brisk: g.late(p)}
 	if before == 0 {
 		without := g.short(c, p, g.running, 0)

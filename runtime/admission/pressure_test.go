@@ -349,3 +349,23 @@ func TestEvictionAbreast(t *testing.T) {
 		})
 	}
 }
+
+// TestNothingToEvict: calls for which nothing can be ended look again from time to
+// time, not all the time.
+func TestNothingToEvict(t *testing.T) {
+	at(t, Capacity{Sandboxes: 2}, func(_ *testing.T, d *desk) {
+		d.come("r0", "r1")
+		d.rest("r0")
+		d.rest("r1")
+		looks := 0
+		d.evict = func(Need) bool {
+			looks++
+			return false
+		}
+		d.come("a0", "a1", "a2", "a3", "a4")
+		d.pause(patience - time.Second)
+		if most := 5 * int(patience/look); looks < int(patience/look)/2 || looks > most {
+			t.Errorf("for five calls in %v it was looked %d times, want %d at most", patience, looks, most)
+		}
+	})
+}
