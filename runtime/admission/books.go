@@ -185,13 +185,10 @@ func (g *Gate) front() []*place {
 	return first
 }
 
-// wanted says whether a sandbox that begins to rest is to end at once: because
-// there are too many, or for a call that has waited for long.
+// wanted says whether a sandbox that begins to rest is to end at once, for a call
+// that has waited for long.
 // Preconditions: g.mu is held.
 func (g *Gate) wanted() bool {
-	if c := g.now(); c.Sandboxes > 0 && g.boxes > c.Sandboxes {
-		return true
-	}
 	first := g.line.first()
 	if first == nil || !g.late(first) {
 		return false

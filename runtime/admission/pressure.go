@@ -42,17 +42,19 @@ func (g *Gate) look() Headroom {
 	return g.left
 }
 
-// excess says that sandboxes that rest have to end: the host is short of memory,
-// or they and the calls that run are more than may be.
+// excess says that sandboxes that rest have to end, and which: the host is short
+// of memory, or they and the calls that run are more than may be.
 // Preconditions: g.mu is held.
-func (g *Gate) excess() bool {
+func (g *Gate) excess() (Need, bool) {
 	if g.resting == 0 {
-		return false
+		return Need{}, false
 	}
-	if g.headroom != nil && g.look().left(g.running.memory, g.resting) < 0 {
-		return true
+	c := g.now()
+	short := g.headroom != nil && g.look().left(g.running.memory, g.resting) < 0
+	if short || !g.fits(c, g.resting) {
+		return Need{Brisk: true}, true
 	}
-	return !g.fits(g.now(), g.resting)
+	return Need{Brisk: true, Sandbox: true}, c.Sandboxes > 0 && g.boxes > c.Sandboxes
 }
 
 // watch looks at the host from time to time, as long as there is something to
@@ -98,9 +100,9 @@ func (g *Gate) relieve() {
 	for {
 		g.mu.Lock()
 		g.seen = time.Time{} // what was evicted shows
-		excess := g.excess()
+		n, excess := g.excess()
 		g.mu.Unlock()
-		if !excess || g.ctx.Err() != nil || !g.evict(g.ctx, Need{Brisk: true}) {
+		if !excess || g.ctx.Err() != nil || !g.evict(g.ctx, n) {
 			return
 		}
 	}
