@@ -22,7 +22,7 @@ const (
 	// maxWaiting bounds the line: more calls than can be carried out within
 	// patience would wait for nothing. Two processors start some forty sandboxes a
 	// second.
-	maxWaiting = 512
+	maxWaiting = 256
 	// look is how soon a call that waits looks again whether it may evict what it
 	// had to spare.
 	look = 250 * time.Millisecond
@@ -129,12 +129,14 @@ type place struct {
 	in      chan *Seat    // gets the seat
 	refused chan error    // gets the reason, if it has to leave
 	look    chan struct{} // gets a word when eviction may help
+	later   chan struct{} // gets a word when there was nothing to evict
+	evicts  bool          // gate.mu; something is being evicted for it
 }
 
 func newPlace(r Request, s *Seat) *place {
 	return &place{
 		request: r, seat: s, since: time.Now(),
-		in: make(chan *Seat, 1), refused: make(chan error, 1), look: make(chan struct{}, 1),
+		in: make(chan *Seat, 1), refused: make(chan error, 1), look: make(chan struct{}, 1), later: make(chan struct{}, 1),
 	}
 }
 
@@ -172,9 +174,11 @@ func (g *Gate) Enter(ctx context.Context, r Request, s *Seat) (*Seat, error) {
 		case err := <-p.refused:
 			return nil, err
 		case <-p.look:
-			again = g.makeRoom(ctx, p)
+			g.makeRoom(p)
 		case <-again:
-			again = g.makeRoom(ctx, p)
+			g.makeRoom(p)
+		case <-p.later:
+			again = time.After(look)
 		case <-limit.C:
 			if err := g.giveUp(p); err != nil {
 				return nil, err
@@ -277,30 +281,34 @@ func (g *Gate) Spare(ctx context.Context) (*Seat, error) {
 	return nil, context.Cause(ctx)
 }
 
-// makeRoom evicts for p while that helps. Where something may be evicted later it
-// returns when to look again.
-func (g *Gate) makeRoom(ctx context.Context, p *place) <-chan time.Time {
-	for {
+// makeRoom begins to evict for p, if that helps and is not done already. p's
+// caller does not wait for it: what is to end may take longer than a call waits.
+func (g *Gate) makeRoom(p *place) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	helps, n := g.helped(p)
+	if !helps || p.evicts || g.ctx.Err() != nil {
+		return
+	}
+	p.evicts = true
+	if n.Sandbox {
+		g.evicting++
+	}
+	g.work.Go(func() {
+		done := g.evict(g.ctx, n)
 		g.mu.Lock()
-		helps, n := g.helped(p)
-		if helps && n.Sandbox {
-			g.evicting++
-		}
-		g.mu.Unlock()
-		if !helps {
-			return nil
-		}
-		done := g.evict(ctx, n)
-		g.mu.Lock()
+		defer g.mu.Unlock()
+		p.evicts = false
 		if n.Sandbox {
 			g.evicting--
 		}
 		if done {
-			g.serve() // those who counted on it look again
+			g.serve() // p looks again, and those who counted on it
+			return
 		}
-		g.mu.Unlock()
-		if !done {
-			return time.After(look)
+		select {
+		case p.later <- struct{}{}:
+		default: // it knows already
 		}
-	}
+	})
 }
