@@ -53,7 +53,7 @@ func TestAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer early.Destroy(t.Context())
+	defer func() { _ = early.Destroy(t.Context()) }()
 	if early.Complete() || p.Behind(a.Digest, early) {
 		t.Errorf("complete: %v, behind: %v, while modules are imported", early.Complete(), p.Behind(a.Digest, early))
 	}
@@ -78,7 +78,7 @@ func TestAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer late.Destroy(t.Context())
+	defer func() { _ = late.Destroy(t.Context()) }()
 	if !late.Complete() || p.Behind(a.Digest, late) {
 		t.Error("one that was taken late lacks modules")
 	}
@@ -95,7 +95,7 @@ func TestAheadOfOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer early.Destroy(t.Context())
+	defer func() { _ = early.Destroy(t.Context()) }()
 	close(r.done)
 	eventually(t, "it is behind", func() bool { return p.Behind(a.Digest, early) })
 }
@@ -120,7 +120,7 @@ func TestNeverAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Destroy(t.Context())
+	defer func() { _ = taken.Destroy(t.Context()) }()
 	if p.Behind(a.Digest, taken) {
 		t.Error("it is behind what there never is")
 	}
