@@ -57,7 +57,8 @@ const (
 	// beginTimeout is for a call to begin: the parent may have to end an import
 	// first, which takes long where the disk is slow.
 	beginTimeout = time.Minute
-	maxMessage   = 64 << 10
+	// maxMessage holds the longest that a parent says: why a module was skipped.
+	maxMessage = 4 << 10
 )
 
 // A Process is a sandbox with its Python parent, ready for calls. Run is for
