@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloche.dev/cloche/cmd/internal/audit"
+	"cloche.dev/cloche/runtime/pydriver"
 	"cloche.dev/cloche/runtime/sandbox/sandboxtest"
 	"cloche.dev/cloche/tools/mcpclient"
 )
@@ -122,12 +123,20 @@ func (s *server) strays() (strays []string) {
 			continue // it ended meanwhile
 		}
 		for line := range strings.Lines(string(text)) {
-			if f := strings.Fields(line); len(f) > 1 && f[0] == "NSpid:" && f[len(f)-1] != "1" {
+			if f := strings.Fields(line); len(f) > 1 && f[0] == "NSpid:" && f[len(f)-1] != "1" && !isTemplate(pid, len(f)-1) {
 				strays = append(strays, string(text))
 			}
 		}
 	}
 	return strays
+}
+
+// isTemplate says whether a process is one that sandboxes are forked from: it is in
+// as many pid namespaces as the shim, and so in none of a sandbox.
+func isTemplate(pid, namespaces int) bool {
+	command, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	const ofShim = 2
+	return err == nil && namespaces == ofShim && strings.HasSuffix(string(command), "\x00"+pydriver.TemplateArgument+"\x00")
 }
 
 // memory returns the server's present and largest memory in bytes, the latter
