@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cloche.dev/cloche/runtime/need"
+	"cloche.dev/cloche/runtime/pydriver"
 	"cloche.dev/cloche/runtime/rootfs"
 )
 
@@ -85,10 +87,63 @@ func TestImportsAhead(t *testing.T) {
 	s.run("1") // what was started early is replaced after a call
 	await(t, "calls have the module", func() bool { return s.run(look).Stdout == "True 1\n" })
 
+	kill(t, s.importer())
+	await(t, "the template is replaced", func() bool {
+		a, err := s.call(map[string]any{"code": look, "conversation": "new"})
+		return err == nil && a.Stdout == "True 1\n"
+	})
+	if diff := cmp.Diff(want, s.status().NotLoaded); diff != "" {
+		t.Errorf("not loaded, once it is replaced (-want +got):\n%s", diff)
+	}
+
 	i.install("good", "VERSION = 2\n")
 	i.install("another", "")
 	if out := s.run(look).Stdout; !strings.HasSuffix(out, " 2\n") {
 		t.Errorf("after the image has changed: %q, want its present version", out)
 	}
 	await(t, "the present version is imported in advance", func() bool { return s.run(look).Stdout == "True 2\n" })
+}
+
+// importer returns the process that has modules imported: the template's child.
+func (s *server) importer() int {
+	s.t.Helper()
+	isTemplate := func(pid int) bool {
+		command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return err == nil && strings.HasSuffix(string(command), "\x00"+pydriver.TemplateArgument+"\x00")
+	}
+	shim := s.shim()
+	for _, p := range descendants(shim) {
+		if p.parent != shim && isTemplate(p.pid) && isTemplate(p.parent) {
+			return p.pid
+		}
+	}
+	s.t.Fatal("the server has no template with modules")
+	return 0
+}
+
+// TestNothingAhead: when nothing can be imported in advance, sandboxes are kept as
+// they are.
+func TestNothingAhead(t *testing.T) {
+	i := newImage(t)
+	if err := os.Chmod(i.folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	i.install("ends", "import os; os._exit(1)\n")
+	s := launch(t, i.wrapper(), "[sandbox]\npreload = [\"ends\", \"ends\", \"no_such_module\"]\n")
+	s.warns = true // of the modules
+	s.connect("")
+	await(t, "it is known", func() bool { return len(s.status().NotLoaded) == 2 })
+	if got := s.status(); len(got.Loaded) != 0 || got.NotLoaded["ends"] == "" || got.NotLoaded["no_such_module"] == "" {
+		t.Errorf("loaded %v, not loaded %v", got.Loaded, got.NotLoaded)
+	}
+	// Its namespace tells one sandbox from another.
+	const which = `import os; print(os.stat("/proc/self/ns/pid").st_ino)`
+	s.run(which) // what was started early is replaced after a call
+	s.run(which)
+	first := s.run(which).Stdout
+	for range 5 {
+		if got := s.run(which).Stdout; got != first {
+			t.Fatalf("a call ran in another sandbox than the one before: %q, want %q", got, first)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -105,11 +106,17 @@ func AutoModules() []string {
 	return []string{"numpy", "pandas", "matplotlib.pyplot"}
 }
 
-// Names returns the modules to import. With Auto, one that is not installed is
-// left out.
+// Names returns the modules to import, each once. With Auto, one that is not
+// installed is left out.
 func (p Preload) Names() []string {
 	if p.Auto {
 		return AutoModules()
 	}
-	return p.Modules
+	var names []string
+	for _, name := range p.Modules {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }

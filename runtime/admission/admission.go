@@ -253,6 +253,7 @@ func (g *Gate) undo(p *place, s *Seat) {
 	defer g.mu.Unlock()
 	s.rest()
 	g.serve()
+	g.watch()
 }
 
 // Spare waits until there is room for a sandbox that nobody has asked for yet,

@@ -1,14 +1,19 @@
 package admission
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // A Headroom is what is left of the host, in bytes.
 type Headroom struct {
-	// Total is all memory that the server and its sandboxes could have.
+	// Total is all memory that the server and its sandboxes could have; 0 if nothing
+	// is known of the host.
 	Total int64
 	// Available is what they could take more.
 	Available int64
-	// Used is what sandboxes have taken, those that rest too; 0 if unknown.
+	// Used is what sandboxes have taken, those that rest too, and what they were
+	// forked from; 0 if unknown.
 	Used int64
 }
 
@@ -28,6 +33,9 @@ const (
 // beyond what calls may still take whose limits are so much together, while so
 // many sandboxes rest. It is negative when the host is short.
 func (h Headroom) left(limits int64, resting int) int64 {
+	if h.Total == 0 {
+		return math.MaxInt64
+	}
 	floor := max(h.Total/20, leastFloor)
 	used := max(h.Used-int64(resting)*Idle, 0)
 	return h.Available - floor - max(limits-used, 0)

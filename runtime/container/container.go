@@ -43,20 +43,24 @@ type Container struct {
 
 // start makes the container, with a first process that is forked from a template
 // if there can be one, else with one that starts Python anew and imports nothing.
-func (c *Container) start(ctx context.Context, root string, control *os.File) error {
-	t, err := c.r.template(ctx, root, c.spec)
+func (c *Container) start(ctx context.Context, from *root, control *os.File) error {
+	t, err := c.r.template(ctx, from, c.spec)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err == nil {
-		err = c.fork(ctx, t, root, control)
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		c.r.log.WarnContext(ctx, "fork a sandbox from a template; it starts without", slog.Any("error", err))
-		c.r.distrust(t, err)
+	if err != nil {
+		return c.exec(from.dir, control)
 	}
-	return c.exec(root, control)
+	err = c.fork(ctx, t, from.dir, control)
+	if ctx.Err() == nil {
+		c.r.forked(t, err)
+	}
+	// One that was joining may have said something to its server already.
+	if err == nil || ctx.Err() != nil || errors.Is(err, errJoining) {
+		return err
+	}
+	c.r.log.WarnContext(ctx, "fork a sandbox from a template; it starts without", slog.Any("error", err))
+	return c.exec(from.dir, control)
 }
 
 // exec makes the container and starts its first process.
@@ -150,11 +154,7 @@ func (c *Container) destroy() error {
 	}
 	// Once the first process is waited for, every other one of its namespace is
 	// gone, and the control groups are empty (pid_namespaces(7)).
-	timer := time.NewTimer(killTime)
-	defer timer.Stop()
-	select {
-	case <-c.done:
-	case <-timer.C:
+	if !c.ended(killTime) {
 		return fmt.Errorf("destroy sandbox: its first process did not end within %v", killTime)
 	}
 	if err := c.lc.Destroy(); err != nil {
@@ -174,6 +174,19 @@ func (c *Container) destroy() error {
 	delete(c.r.live, c.id)
 	c.r.mu.Unlock()
 	return nil
+}
+
+// ended waits for the end of the first process, but no longer than limit; it says
+// whether it came.
+func (c *Container) ended(limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-c.done:
+		return true
+	case <-timer.C:
+		return false
+	}
 }
 
 // kill ends the first process, and with it all others. That it has ended before

@@ -39,7 +39,7 @@ func (c *Container) fork(ctx context.Context, t *template.Template, root string,
 	cu := cleanup.Make(func() {
 		n.Abandon()
 		_ = c.kill()
-		<-c.done // else what is there to remove would be in use
+		c.ended(killTime) // else what is there to remove would be in use
 		c.said.close()
 		_ = c.self.Close()
 		if c.lc != nil {
@@ -91,8 +91,14 @@ func (c *Container) surround(ctx context.Context, n *template.Newborn, root stri
 	if err != nil {
 		return err
 	}
-	return n.Join(ctx, namespaces)
+	if err := n.Join(ctx, namespaces); err != nil {
+		return fmt.Errorf("%w: %w", errJoining, err)
+	}
+	return nil
 }
+
+// errJoining says that a process was to join its container.
+var errJoining = errors.New("join the container")
 
 // take opens the namespaces of libcontainer's process, for who is to join them,
 // and moves that one into the container's control groups. After an error the

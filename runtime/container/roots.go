@@ -82,6 +82,13 @@ func (r *roots) make(spec sandbox.Spec, state string) (*root, error) {
 	return &root{dir: dir, state: state}, nil
 }
 
+// replaced says whether there is a newer one in its place.
+func (r *roots) replaced(now *root) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return now.old
+}
+
 // removeOld removes a root that was replaced, if nothing starts from it.
 // Preconditions: r.mu is held.
 func (r *roots) removeOld(old *root) {

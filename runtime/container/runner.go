@@ -157,7 +157,7 @@ func (r *Runner) Start(ctx context.Context, spec sandbox.Spec, control *os.File)
 		return nil, err
 	}
 	c := &Container{r: r, id: id, group: group, spec: spec, ids: own, release: release, done: make(chan struct{})}
-	if err := c.start(ctx, root.dir, control); err != nil {
+	if err := c.start(ctx, root, control); err != nil {
 		release()
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloche.dev/cloche/policy/fault"
+	"cloche.dev/cloche/runtime/cgroup"
 	"cloche.dev/cloche/runtime/cleanup"
 	"cloche.dev/cloche/runtime/pydriver"
 	"cloche.dev/cloche/runtime/sandbox"
@@ -27,8 +29,17 @@ import (
 const (
 	// maxTemplates bounds how many there are; the one longest unused makes room.
 	maxTemplates = 4
-	// doubt is how long no template is tried after one could not be started.
-	doubt = time.Minute
+	// doubt is how long no template is tried after one could not be started, or
+	// nothing could be forked from it maxFailures times in a row.
+	doubt       = time.Minute
+	maxFailures = 3
+	// shortLife is how long a template has to live to be replaced as soon as it ends.
+	shortLife = 10 * time.Second
+	// unused is how long one is kept that nothing is forked from, while others are.
+	unused = 10 * time.Minute
+	// templateMemory and templatePIDs bound what imports take, of all of a template.
+	templateMemory = 4 << 30
+	templatePIDs   = 4096
 	// maxModules and maxModule bound what the server may ask for.
 	maxModules = 64
 	maxModule  = 200
@@ -40,7 +51,10 @@ type templating struct {
 	t    *template.Template
 	err  error
 	at   time.Time // when it was made
-	used time.Time // of the Runner's mu
+
+	// Of the Runner's mu:
+	used     time.Time
+	failures int // how often in a row nothing could be forked
 }
 
 // Preloaded implements sandbox.Preloader.
@@ -51,7 +65,7 @@ func (r *Runner) Preloaded(ctx context.Context, spec sandbox.Spec) error {
 	}
 	defer done()
 	spec.Limits = enforceable(spec.Limits)
-	t, err := r.template(ctx, root.dir, spec)
+	t, err := r.template(ctx, root, spec)
 	if err != nil {
 		return fault.Wrap(fault.Unavailable, err, "sandboxes start without a template here")
 	}
@@ -59,21 +73,30 @@ func (r *Runner) Preloaded(ctx context.Context, spec sandbox.Spec) error {
 	return err
 }
 
-// errCold is why there is no template.
-var errCold = errors.New("templates are turned off")
+// Why there is no template.
+var (
+	errCold    = errors.New("templates are turned off")
+	errChanged = errors.New("the image has changed meanwhile")
+)
 
 // template returns the template for sandboxes of spec, which is started if there
 // is none.
-func (r *Runner) template(ctx context.Context, root string, spec sandbox.Spec) (*template.Template, error) {
+func (r *Runner) template(ctx context.Context, from *root, spec sandbox.Spec) (*template.Template, error) {
 	if r.cold || loosened() { // walls are taken off a container that libcontainer makes whole
 		return nil, errCold
 	}
+	if r.roots.replaced(from) {
+		return nil, errChanged // its templates are closed, and no other one would be
+	}
+	root := from.dir
 	r.mu.Lock()
 	key := r.key(root, spec)
 	e := r.templates[key]
 	if e == nil || e.stale() {
-		r.crowd()
 		old := e
+		if old == nil {
+			r.crowd()
+		}
 		e = &templating{made: make(chan struct{})}
 		r.templates[key] = e
 		r.work.Go(func() { r.start(context.WithoutCancel(ctx), e, old, root, spec) })
@@ -88,14 +111,9 @@ func (r *Runner) template(ctx context.Context, root string, spec sandbox.Spec) (
 	}
 }
 
-// distrust has sandboxes start without the template t for a while, because none
-// could be forked from it.
-func (r *Runner) distrust(t *template.Template, err error) {
-	if t.Gone() {
-		return // and is replaced
-	}
-	none := &templating{made: make(chan struct{}), err: err, at: time.Now()}
-	close(none.made)
+// forked takes note of what came of a fork from the template t. When that has
+// failed often in a row, sandboxes start without it for a while.
+func (r *Runner) forked(t *template.Template, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, e := range r.templates {
@@ -104,7 +122,15 @@ func (r *Runner) distrust(t *template.Template, err error) {
 		default:
 			continue
 		}
-		if e.t == t {
+		switch {
+		case e.t != t:
+		case err == nil:
+			e.failures = 0
+		case e.failures+1 < maxFailures:
+			e.failures++
+		default:
+			none := &templating{made: make(chan struct{}), err: err, at: time.Now()}
+			close(none.made)
 			r.templates[key] = none
 			r.work.Go(func() { r.closeTemplate(e) })
 		}
@@ -137,7 +163,7 @@ func (e *templating) stale() bool {
 	if e.t == nil {
 		return time.Since(e.at) > doubt
 	}
-	return e.t.Gone()
+	return e.t.Gone() && time.Since(e.at) > shortLife
 }
 
 // start makes a template, after the one that it replaces was closed.
@@ -153,20 +179,28 @@ func (r *Runner) start(ctx context.Context, e, old *templating, root string, spe
 	}
 }
 
-// crowd closes the template that is longest unused, if there are as many as may be.
+// crowd makes room for one more template: those close that were not used for long,
+// and if there are as many as may be, the one that was not for longest.
 // Preconditions: r.mu is held.
 func (r *Runner) crowd() {
-	if len(r.templates) < maxTemplates {
-		return
-	}
 	oldest := ""
 	for key, e := range r.templates {
-		if oldest == "" || e.used.Before(r.templates[oldest].used) {
+		if time.Since(e.used) > unused {
+			r.drop(key)
+		} else if oldest == "" || e.used.Before(r.templates[oldest].used) {
 			oldest = key
 		}
 	}
-	e := r.templates[oldest]
-	delete(r.templates, oldest)
+	if len(r.templates) >= maxTemplates {
+		r.drop(oldest)
+	}
+}
+
+// drop closes a template in the background.
+// Preconditions: r.mu is held.
+func (r *Runner) drop(key string) {
+	e := r.templates[key]
+	delete(r.templates, key)
 	r.work.Go(func() { r.closeTemplate(e) })
 }
 
@@ -184,10 +218,9 @@ func (r *Runner) closeTemplate(e *templating) {
 func (r *Runner) closeTemplatesOf(old *root) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for key, e := range r.templates {
+	for key := range r.templates {
 		if strings.HasPrefix(key, old.dir+"\x00") {
-			delete(r.templates, key)
-			r.work.Go(func() { r.closeTemplate(e) })
+			r.drop(key)
 		}
 	}
 }
@@ -213,7 +246,10 @@ func checkModules(names []string) error {
 	if len(names) > maxModules {
 		return fault.New(fault.Invalid, "%d modules are to be imported in advance; at most %d can be", len(names), maxModules)
 	}
-	for _, name := range names {
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return fault.New(fault.Invalid, "module %.200q is to be imported in advance twice", name)
+		}
 		if len(name) > maxModule || !module.MatchString(name) {
 			return fault.New(fault.Invalid, "%.200q is no name of a Python module", name)
 		}
@@ -277,6 +313,8 @@ func (r *Runner) startTemplate(root string, spec sandbox.Spec, socket *os.File) 
 		}
 		<-ended
 		said.close()
+		// Also what modules have started: libcontainer knows of no process but one.
+		cgroup.At(group).Kill()
 		return errors.Join(err, lc.Destroy())
 	}, nil
 }
@@ -293,7 +331,14 @@ func (r *Runner) templateConfig(id, root, group string, own slice) *configs.Conf
 		})
 	}
 	if group != "" {
-		c.Cgroups.Resources = &cgroups.Resources{}
+		limits := &cgroups.Resources{}
+		if r.limits.Memory {
+			limits.Memory = templateMemory
+		}
+		if r.limits.PIDs {
+			limits.PidsLimit = new(int64(templatePIDs))
+		}
+		c.Cgroups.Resources = limits
 	}
 	return c
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"time"
 
 	"cloche.dev/cloche/runtime/pydriver"
 	"cloche.dev/cloche/runtime/sandbox"
@@ -16,8 +17,9 @@ import (
 
 // ahead is what a shelf knows of that.
 type ahead struct {
-	ready   bool // sandboxes that are started now have the modules
-	waiting bool // somebody waits for that
+	ready   bool      // sandboxes that are started now have the modules
+	waiting bool      // somebody waits for that
+	next    time.Time // before it nobody waits again
 	loaded  []string
 	skipped map[string]string
 }
@@ -33,7 +35,7 @@ func (p *Pool) met(s *shelf, started *pydriver.Process) {
 	}
 	s.ready = false
 	source, ok := p.runner.(sandbox.Preloader)
-	if !ok || s.waiting || p.closed {
+	if !ok || s.waiting || p.closed || time.Now().Before(s.next) {
 		return
 	}
 	s.waiting = true
@@ -47,7 +49,7 @@ func (p *Pool) await(ctx context.Context, source sandbox.Preloader, s *shelf) {
 	err := source.Preloaded(ctx, spec)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.waiting = false
+	s.waiting, s.next = false, time.Now().Add(firstRetry)
 	if err != nil {
 		if ctx.Err() == nil {
 			p.log.WarnContext(ctx, "modules are not imported in advance", slog.Any("error", err))

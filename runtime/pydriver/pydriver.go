@@ -54,8 +54,7 @@ const (
 	stopTimeout = 4 * time.Second
 	// endTimeout is for what ends a sandbox.
 	endTimeout = 10 * time.Second
-	// beginTimeout is for a call to begin: the parent may have to end an import
-	// first, which takes long where the disk is slow.
+	// beginTimeout is for a call to begin, which takes a fork.
 	beginTimeout = time.Minute
 	// maxMessage holds the longest that a parent says: why a module was skipped.
 	maxMessage = 4 << 10
@@ -225,7 +224,9 @@ func (p *Process) take(message string) bool {
 		name, detail, _ := strings.Cut(rest, " ")
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		_, twice := p.skipped[name]
 		switch {
+		case twice || slices.Contains(p.loaded, name):
 		case len(p.loaded)+len(p.skipped) >= p.preload:
 			return false
 		case word == "loaded":

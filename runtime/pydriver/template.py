@@ -39,15 +39,17 @@ class Template(Peer):
 
     def load_one(self, name):
         start = time.monotonic()
+        files = set(posix.listdir("/proc/self/fd"))
         try:
             __import__(name)
         except BaseException as e:
             # Most often it is not installed; nothing depends on it.
             self.tell("skipped %s %s" % (name, plain(e)))
             return
-        reason = self.left_behind()
+        reason = self.left_behind(files)
         if reason:
             self.send("unfit %s %s" % (name, reason))
+            kill_children()
             posix._exit(0)
         self.tell("loaded %s %.3f" % (name, time.monotonic() - start))
 
@@ -55,10 +57,16 @@ class Template(Peer):
         self.told.append(text)
         self.send(text)
 
-    def left_behind(self):
-        """Says what of this process a fork would lack; "" if nothing."""
+    def left_behind(self, files):
+        """Says what an import has left in this process that a fork would lack, or
+        would share with others; "" if nothing. files were open before."""
         if self.reap():
             return "it starts a process"
+        if set(posix.listdir("/proc/self/fd")) - files:
+            return "it keeps a file open"
+        for line in read_file("/proc/self/maps").split(b"\n"):
+            if b" rw-s " in line or b" rwxs " in line or b" -w-s " in line:
+                return "it shares memory"
         if _thread._count():
             return "it starts a thread"
         # Libraries that can bear a fork end their threads before one.
@@ -106,6 +114,23 @@ class Template(Peer):
                 posix.close(fd)
 
 
+def kill_children():
+    """Ends what this process has started, and what that has."""
+    me = posix.getpid()
+    while True:
+        found = False
+        for name in posix.listdir("/proc"):
+            try:
+                if name.isdigit() and int(read_file("/proc/%s/stat" % name).rpartition(b")")[2].split()[1]) == me:
+                    posix.kill(int(name), _signal.SIGKILL)
+                    posix.waitpid(int(name), 0)
+                    found = True
+            except OSError:
+                pass  # it has ended
+        if not found:
+            return
+
+
 def complain(e):
     posix.write(2, ("cloche: %s\n" % plain(e)).encode("utf-8", "replace"))
 
@@ -139,7 +164,10 @@ def importer(names, told, control):
     """Becomes a template that has modules imported."""
     (control,) = only([control])
     template = Template(control, told)
+    # What modules start is to be found; what is forked later is the shim's.
+    call("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     template.load(names)
+    call("prctl", PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
     return template.serve
 
 
@@ -163,6 +191,7 @@ def newborn(told, own, setup, control, err):
     """
     posix.dup2(err, 2)
     setup, control = only([setup, control])
+    reset_signals()
     setup = _socket.socket(fileno=setup)
     try:
         call("unshare", CLONE_NEWUSER)
@@ -197,6 +226,14 @@ def newborn(told, own, setup, control, err):
         ssl.RAND_bytes(1)
     parent = Parent(3)
     return lambda: parent.serve(told)
+
+
+def reset_signals():
+    """Takes handlers off that modules have installed: without them no signal from
+    inside reaches the first process of a sandbox (pid_namespaces(7))."""
+    for number in _signal.valid_signals():
+        if _signal.getsignal(number) not in (_signal.SIG_DFL, _signal.SIG_IGN):
+            _signal.signal(number, _signal.SIG_DFL)
 
 
 def expect(socket, wanted):
@@ -262,8 +299,12 @@ class Pointer(_ctypes._SimpleCData):
 
 
 def read_file(name):
+    """Reads a file, also one of /proc, which tells no size."""
     fd = posix.open(name, posix.O_RDONLY | posix.O_CLOEXEC)
     try:
-        return read_all(fd)
+        parts = [posix.read(fd, 1 << 20)]
+        while parts[-1]:
+            parts.append(posix.read(fd, 1 << 20))
+        return b"".join(parts)
     finally:
         posix.close(fd)

@@ -80,7 +80,7 @@ type Waker interface {
 type Preloader interface {
 	// Preloaded waits until the modules that spec names are imported, as far as
 	// they can be, or the end of ctx. Sandboxes that are started from then on have
-	// them. It returns an error if none will.
+	// them, while whoever holds them lives. It returns an error if none will.
 	Preloaded(ctx context.Context, spec Spec) error
 }
 

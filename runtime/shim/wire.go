@@ -127,6 +127,10 @@ func (c *conn) send(v any, files ...*os.File) error {
 		return err
 	}
 	_, _, err = c.unix.WriteMsgUnix(data, rights, nil)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		_ = c.unix.CloseWrite()
+		_ = c.unix.CloseRead()
+	}
 	return err
 }
 

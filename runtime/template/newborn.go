@@ -39,10 +39,20 @@ type Newborn struct {
 	peer *peer
 }
 
+var errClosed = errors.New("the template was closed")
+
 // Fork forks a first process. It has the modules if there is a template with
 // them by now. After an error nothing is left behind but, for a moment, a process
 // that is about to end.
 func (t *Template) Fork(ctx context.Context, b Birth) (*Newborn, error) {
+	t.births.RLock()
+	defer t.births.RUnlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(t.ctx, func() { cancel(errClosed) })()
+	if t.ctx.Err() != nil {
+		return nil, errClosed
+	}
 	ours, theirs, err := pair()
 	if err != nil {
 		return nil, err
@@ -96,6 +106,7 @@ func (n *Newborn) born(ctx context.Context) (err error) {
 	}
 	fd, err := unix.PidfdOpen(n.PID, unix.PIDFD_NONBLOCK) // waited for by poll
 	if err != nil {
+		_ = unix.Kill(n.PID, unix.SIGKILL)
 		return fmt.Errorf("open the process: %w", err)
 	}
 	n.Self = os.NewFile(uintptr(fd), "first process")

@@ -94,13 +94,22 @@ func (p *process) next(ctx context.Context) (string, error) {
 
 func (p *process) send(text string, files ...*os.File) error { return p.peer.send(text, files...) }
 
-// end kills the process and lets go what belongs to it. Whose child it is waits
-// for it. Ending twice is no error.
-func (p *process) end() {
+// kill ends the process.
+func (p *process) kill() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.ended = true
 	if p.pidfd >= 0 {
 		killed(p.pidfd)
+	}
+}
+
+// end kills the process and lets go what belongs to it. Whose child it is waits
+// for it. Ending twice is no error.
+func (p *process) end() {
+	p.kill()
+	p.mu.Lock()
+	if p.pidfd >= 0 {
 		_ = unix.Close(p.pidfd)
 		p.pidfd = -1
 	}
@@ -114,6 +123,20 @@ func (p *process) end() {
 		}
 	}
 	_ = p.peer.close()
+}
+
+// bury waits for a process that was killed and whose parent has ended, unless that
+// has done so, and ends what is left of it.
+func (p *process) bury() {
+	p.mu.Lock()
+	if p.pidfd >= 0 {
+		fds := []unix.PollFd{{Fd: int32(p.pidfd), Events: unix.POLLIN}}
+		_, _ = unix.Poll(fds, int(adoptTime.Milliseconds()))
+		// ECHILD: its parent has waited for it.
+		_ = unix.Waitid(unix.P_PIDFD, p.pidfd, nil, unix.WEXITED|unix.WNOHANG, nil)
+	}
+	p.mu.Unlock()
+	p.end()
 }
 
 // A peer is one end of a SOCK_SEQPACKET socket, which tells the sender's id as

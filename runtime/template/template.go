@@ -65,8 +65,11 @@ type Template struct {
 	mu      sync.Mutex
 	full    *process          // mu; nil until it is ready
 	loaded  []string          // mu
-	skipped map[string]string // mu
+	unfit   map[string]string // mu; modules that cannot be in a template
+	skipped map[string]string // mu; these and those whose import failed
 	settled chan struct{}     // mu; closed while nothing is being imported
+
+	births sync.RWMutex // held for reading while something is forked
 }
 
 // New starts a template. It returns when sandboxes can be forked from it; then it
@@ -86,7 +89,7 @@ func New(ctx context.Context, o Options) (*Template, error) {
 		return nil, errors.Join(err, ours.close())
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	t := &Template{o: o, end: end, plain: newProcess(ours), ctx: life, cancel: cancel, skipped: map[string]string{}, settled: make(chan struct{})}
+	t := &Template{o: o, end: end, plain: newProcess(ours), ctx: life, cancel: cancel, unfit: map[string]string{}, settled: make(chan struct{})}
 	if err := t.greet(ctx); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -142,19 +145,24 @@ func (t *Template) Settled(ctx context.Context) (Modules, error) {
 	return Modules{slices.Clone(t.loaded), maps.Clone(t.skipped)}, nil
 }
 
-// Close ends the template and waits for that. What was forked from it and has
-// joined its sandbox goes on.
+// Close ends the template and waits for that. What is being forked from it fails;
+// what was, and has joined its sandbox, goes on.
 func (t *Template) Close() error {
 	t.cancel()
+	t.births.Lock() // nothing is forked any more
+	t.births.Unlock()
 	t.work.Wait()
 	t.mu.Lock()
 	full := t.full
 	t.full = nil
 	t.mu.Unlock()
 	if full != nil {
-		full.end()
+		full.kill()
 	}
 	err := t.end()
+	if full != nil {
+		full.bury()
+	}
 	t.plain.end()
 	return err
 }
@@ -179,11 +187,8 @@ func (t *Template) keep(ctx context.Context) {
 	for wait := firstAgain; ; wait = min(2*wait, lastAgain) {
 		p := t.make(ctx, &left)
 		begin := time.Now()
-		if p != nil || len(left) == 0 {
+		if p != nil {
 			t.settle(p)
-			if p == nil {
-				return // there is nothing to import
-			}
 			select {
 			case <-p.gone:
 			case <-ctx.Done():
@@ -205,10 +210,10 @@ func (t *Template) keep(ctx context.Context) {
 	}
 }
 
-// make makes a process with the modules that are left, leaving out those that
-// cannot be in one. It returns nil if none is left, or for another reason.
+// make makes a process with the modules that are left, and be it none, leaving out
+// those that cannot be in one. It returns nil if it cannot for another reason.
 func (t *Template) make(ctx context.Context, left *[]string) *process {
-	for len(*left) > 0 {
+	for {
 		p, unfit := t.load(ctx, *left)
 		if p != nil || unfit.name == "" {
 			return p
@@ -217,17 +222,14 @@ func (t *Template) make(ctx context.Context, left *[]string) *process {
 		t.skip(unfit)
 		*left = slices.DeleteFunc(*left, func(name string) bool { return name == unfit.name })
 	}
-	return nil
 }
 
-// settle makes p the process to fork from, if there is one.
+// settle makes p the process to fork from.
 func (t *Template) settle(p *process) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if p != nil {
-		t.full, t.loaded = p, p.loaded
-		maps.Copy(t.skipped, p.skipped)
-	}
+	t.full, t.loaded, t.skipped = p, p.loaded, maps.Clone(t.unfit)
+	maps.Copy(t.skipped, p.skipped)
 	close(t.settled)
 }
 
@@ -242,15 +244,15 @@ func (t *Template) unsettle(p *process) {
 func (t *Template) skip(m misfit) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.skipped[m.name] = m.reason
+	t.unfit[m.name] = m.reason
 }
 
-// misfits are what was skipped, as lines for sandboxes to tell.
+// misfits are modules that were left out, as lines for sandboxes to tell.
 func (t *Template) misfits() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var b strings.Builder
-	for name, reason := range t.skipped {
+	for name, reason := range t.unfit {
 		fmt.Fprintf(&b, "\nskipped %s %s", name, reason)
 	}
 	return b.String()
@@ -267,7 +269,8 @@ func (t *Template) load(ctx context.Context, modules []string) (*process, misfit
 		t.o.Log.WarnContext(ctx, "make a template", slog.Any("error", err))
 		return nil, misfit{}
 	}
-	err = t.plain.send("import "+strings.Join(modules, " ")+t.misfits(), theirs)
+	words := append([]string{"import"}, modules...)
+	err = t.plain.send(strings.Join(words, " ")+t.misfits(), theirs)
 	_ = theirs.Close()
 	p := newProcess(ours)
 	if err != nil {
@@ -303,9 +306,9 @@ func (p *process) imports(ctx context.Context, patience time.Duration) (unfit mi
 		case word == "importing":
 			current = name
 		case word == "loaded":
-			p.loaded = append(p.loaded, name)
+			p.loaded, current = append(p.loaded, name), ""
 		case word == "skipped":
-			p.skipped[name] = detail
+			p.skipped[name], current = detail, ""
 		case word == "unfit":
 			return misfit{name, detail}, errors.New("a module is unfit")
 		case word == "ready":

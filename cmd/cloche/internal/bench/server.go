@@ -137,9 +137,8 @@ func (s *server) run(ctx context.Context, conversation, code, want string) (stri
 const (
 	importLimit   = time.Minute
 	importLimitOf = 2 * time.Second // and so much longer for each sandbox
-	// A sandbox that is called more often than this does not come to import.
-	importPause = 2500 * time.Millisecond
-	poolPause   = 50 * time.Millisecond
+	importPause   = 100 * time.Millisecond
+	poolPause     = 50 * time.Millisecond
 )
 
 // imported waits until the sandboxes of conversations, each of which has one,

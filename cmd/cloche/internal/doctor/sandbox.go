@@ -41,7 +41,7 @@ func (h *Host) Ran(found []Finding, r Run) []Finding {
 func (h *Host) template(err error) Finding {
 	const name = "template"
 	if err == nil {
-		return good(name, "sandboxes are forked from one process, which has modules imported")
+		return good(name, "sandboxes are forked from one process, so that modules are imported once for all")
 	}
 	f := limited(name, "sandboxes start without one, more slowly, and each call imports what it needs: "+h.o.Readable(err), "")
 	f.Why = "the kernel, or what guards it, does not let a process be forked into a container; the log says where it failed"
