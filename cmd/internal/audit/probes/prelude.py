@@ -136,9 +136,10 @@ def mounts():
 def take_memory(name, more, promised=True):
     """Calls more(bytes) for pieces of memory until the sandbox is ended for it,
     or twice of what is allowed is held for a while. A MemoryError and a full
-    disk are limits too. What is not promised to be limited is no hole."""
+    disk are limits too. What is not promised to be limited is no hole, and
+    shown by a little more than is allowed."""
     piece, held = 8 << 20, 0
-    most = 2 * LIMITS["memory"]
+    most = LIMITS["memory"] * (2 if promised else 1.25)
     try:
         while held < most:
             more(piece)
