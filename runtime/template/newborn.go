@@ -49,7 +49,7 @@ func (t *Template) Fork(ctx context.Context, b Birth) (*Newborn, error) {
 	defer t.births.RUnlock()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(t.ctx, func() { cancel(errClosed) })()
+	defer context.AfterFunc(t.ctx, func() { cancel(errClosed) })() //nolint:contextcheck // it ends with the template too
 	if t.ctx.Err() != nil {
 		return nil, errClosed
 	}

@@ -150,8 +150,8 @@ func (t *Template) Settled(ctx context.Context) (Modules, error) {
 func (t *Template) Close() error {
 	t.cancel()
 	t.births.Lock() // nothing is forked any more
-	t.births.Unlock()
 	t.work.Wait()
+	t.births.Unlock()
 	t.mu.Lock()
 	full := t.full
 	t.full = nil
