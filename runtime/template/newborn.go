@@ -160,14 +160,14 @@ func (n *Newborn) expect(ctx context.Context, wanted string) (int, error) {
 	}()
 	message, pid, err := n.peer.receive()
 	switch {
+	case err == nil && message == wanted:
+		return pid, nil // also when ctx has ended: it is said once
 	case ctx.Err() != nil:
 		return 0, context.Cause(ctx)
 	case err != nil:
 		return 0, fmt.Errorf("wait for %q: %w", wanted, err)
-	case message != wanted:
-		return 0, fmt.Errorf("instead of %q: %s", wanted, strings.TrimPrefix(message, "failed "))
 	}
-	return pid, nil
+	return 0, fmt.Errorf("instead of %q: %s", wanted, strings.TrimPrefix(message, "failed "))
 }
 
 // writeFile writes a file of /proc with one call, as some must be.
