@@ -65,7 +65,7 @@ func New(ctx context.Context, o Options) *Pool {
 	}
 }
 
-// Keep says that kind is asked for now, and how many sandboxes of it are to be
+// Keep says that somebody asks for kind, and how many sandboxes of it are to be
 // kept warm. What is warm beyond that is destroyed in the background, and so is,
 // after a while, what is warm of kinds that are asked for no more.
 func (p *Pool) Keep(ctx context.Context, kind Kind, want int) {

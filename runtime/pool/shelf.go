@@ -101,8 +101,8 @@ func (p *Pool) shelf(kind Kind) *shelf {
 	return nil
 }
 
-// ask returns the shelf of kind, which is asked for now, and clears those away
-// that are asked for no more.
+// ask returns the shelf of kind, for which somebody asks, and clears those away
+// that nobody asks for any more.
 // Preconditions: p.mu is held.
 func (p *Pool) ask(ctx context.Context, kind Kind) *shelf {
 	s := p.shelf(kind)
